@@ -10,7 +10,7 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.plan import Plan
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.planner import plan
-from t9ksched.engine.policy import Planning, Policy
+from t9ksched.engine.policy import Planning, Policy, Starvation
 from t9ksched.engine.view import QueueState, View, dump, load
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import ExpectedEnd, Gang
@@ -45,6 +45,7 @@ class Pool:
         queues: Mapping[str, QueueState] | None = None,
         *,
         facts: Iterable[NodeFacts] = (),
+        starvation: Starvation | None = None,
         delay: int = 0,
         compares: bool = True,
     ) -> None:
@@ -54,7 +55,7 @@ class Pool:
         self._delay = delay
         self._compares = compares
         self.nodes = table(facts or (node(f"n{at:03}", gpu=cards, cpu=1000, pods=1000) for at in range(nodes)))
-        self.policy = Policy(planning=planning, starvation=None)
+        self.policy = Policy(planning=planning, starvation=starvation)
         self.memory = Memory()
         self._queues = dict(queues or {"q": queue(ordering="Backfill")})
         self._waiting: dict[str, Gang] = {}

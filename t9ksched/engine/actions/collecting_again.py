@@ -79,7 +79,7 @@ class CollectingAgain:
         if reason is None:
             return ()
         found: Reasons = (reason, explain.collects(gang, *starving.where(gang)))
-        if others.fits_if_none_is_kept(kind) >= kind.pods:
+        if others.room.kept and others.room.fits_if_none_is_kept(kind) >= kind.pods:
             found = (explain.collected_for_others(), *found)
         held = cycle.reservations.held
         if held and self._fits_if_none_is_held(kind, own, numbers) >= kind.pods:
@@ -90,7 +90,7 @@ class CollectingAgain:
     def _fits_if_none_is_held(self, kind: Kind, own: dict[int, list[int]], numbers: OwnNumbers) -> int:
         """How many of its pods would fit by numbers if no room was held for anybody, what it collects free."""
         trial, held = self._cycle.trial, self._cycle.reservations.held
-        fits = self._others.fits_if_none_is_held(kind)
+        fits = self._others.room.fits_if_none_is_held(kind)
         for row, amounts in own.items():
             free = list(map(int.__add__, trial.free[:, row].tolist(), held.on(row)))
             mine = list(map(int.__add__, free, amounts))

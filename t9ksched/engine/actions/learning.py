@@ -28,8 +28,8 @@ class Learning:
 
     def learn(self, gang: Gang, key: SchedulingKey, reasons: Reasons) -> None:
         """The gang had its turn, and waits for these reasons."""
-        cycle, past = self._cycle, self._past
-        if past.cycle != self._told.number or len(key.groups) > 1 or not self._told.looks_up(gang.queue):
+        cycle = self._cycle
+        if not self._told.is_latest or len(key.groups) > 1 or not self._told.looks_up(gang.queue):
             return
         signature = signature_of(gang, cycle)
         if signature is None:
@@ -51,7 +51,7 @@ class Learning:
             return  # another gang of the kind was asked in this cycle, and this one needed its own turn
         kind.begin(self._told.number, key.demand, fewest_cards(key.groups))
         kind.told = answer.over_quota[1:] if answer.over_quota else answer.no_room
-        kind.alone, kind.kept = easy and (key.plain or nowhere), self._told.kept
+        kind.alone, kind.kept = easy and (key.plain or nowhere), self._told.room.kept
         kind.fixed = kind.alone and len(kind.told) == 1 and kind.told[0].code in NO_ROOM_HELPS
         if not kind.fixed and _is_counted(key):
             self._count(kind, key)
@@ -59,7 +59,7 @@ class Learning:
             if answer.over_quota:
                 kind.counted = kind.told == lacks
             elif kind.alone:
-                kind.counted = self._told.no_room(kind) == kind.told
+                kind.counted = self._told.room.no_room(kind) == kind.told
             else:
                 codes = {reason.code for reason in kind.told}
                 kind.counted = all(one in kind.told for one in lacks) and Code.HELD_FOR_OTHER not in codes
@@ -69,8 +69,8 @@ class Learning:
             kind.valid = kind.valid and (kind.over_quota, *self._told.lacks(kind)) == answer.over_quota
             if not (kind.fixed or kind.alone):
                 kind.told = ()  # what it is told while its queue can pay is not known
-        if cycle.advance is not None:
-            # What else they are told may be what is reserved now from gangs that end as late as this one.
+        if cycle.advance is not None or cycle.planned is not None:
+            # What else they are told may be what is reserved or planned now, for gangs that end as late as this one.
             kind.valid = kind.valid and (kind.counted or kind.fixed)
         kind.learned()
         known = answer.no_victims and not key.ruled and cycle.advance is None
@@ -83,7 +83,7 @@ class Learning:
         """
         told, starving = self._told, self._cycle.starving
         collects = starving is not None and starving.has(gang)
-        if collects == told.holds(gang.uid) or (told.kept and not collects):
+        if collects == told.holds(gang.uid) or (told.room.kept and not collects):
             return
         if not (key.plain and gang.topology in ("None", "Preferred") and _is_counted(key)):
             return

@@ -48,9 +48,11 @@ class Minima:
         self._actions = [action(cycle) for action in ACTIONS if action.needs in cycle.policy.actions]
         self._planning = [action for action in self._actions if isinstance(action, Reserve)]
         """What is done for a gang that may not start now."""
-        self._passed_over = PassedOver.of(cycle)
         preempt = next((action for action in self._actions if isinstance(action, Preempt)), None)
         self._told_again = ToldAgain.of(cycle, preempt)
+        self._passed_over = PassedOver.of(cycle, self._told_again)
+        if cycle.planned is not None and self._passed_over is None:
+            self._told_again = None  # nobody would ask what it learns
         plain = cycle.planned is None and self._affordable is None and self._one_kind is None
         self._behind_again = BehindAgain(cycle) if plain and not cycle.policy.plugins else None
         self._planned_before = frozenset(cycle.planned.moments) if cycle.planned is not None else frozenset()
@@ -96,7 +98,7 @@ class Minima:
             return
         if cycle.starving is not None:
             cycle.starving.focus(rank)
-        if self._told_again is not None:
+        if self._told_again is not None and cycle.planned is None:
             yield from self._told_again.told(line, self.staying.setdefault(queue, []))
         elif self._passed_over is not None and cycle.planned is not None:
             cycle.planned.focus(rank)

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from t9ksched.engine import explain
+from t9ksched.engine.actions.told_again import ToldAgain
 from t9ksched.engine.blocks import end_of
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.failure_memory import Answer
@@ -21,6 +22,8 @@ from t9ksched.engine.order import Line
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.starvation import Starving
+from t9ksched.engine.wait_kinds import Kind
 from t9ksched.engine.work import Work, finish
 from t9ksched.model.gang import Gang
 from t9ksched.model.quantity import CARDS
@@ -28,6 +31,8 @@ from t9ksched.model.reasons import Reason
 
 _A_GANG: Final = 500
 """Units of work to look one gang up."""
+_A_LOOK: Final = 100
+"""The same where what it is told is remembered."""
 State = tuple[int, int, int]
 
 
@@ -43,8 +48,9 @@ class _Alike(msgspec.Struct):
 class PassedOver:
     """Looks gangs up, in one cycle."""
 
-    def __init__(self, cycle: Cycle) -> None:
+    def __init__(self, cycle: Cycle, told_again: ToldAgain | None) -> None:
         self._cycle = cycle
+        self._told_again = told_again
         self._known: dict[tuple[str, int, int], _Alike | None] = {}
         """By queue, identity of the class and number of pods; None where a turn is needed. Gangs of two queues are told
         what was free when the first of each was asked, which may differ.
@@ -56,13 +62,13 @@ class PassedOver:
         """Until when the queue of a key can pay for it, with the state that this is true of."""
 
     @classmethod
-    def of(cls, cycle: Cycle) -> "PassedOver | None":
+    def of(cls, cycle: Cycle, told_again: ToldAgain | None) -> "PassedOver | None":
         """None where more than room and quota counts: reservations, windows, cards of several kinds."""
         if cycle.planned is None or cycle.advance is not None or cycle.windows.any:
             return None
         if len(cycle.trial.nodes.static.card_kinds) > 1:
             return None
-        return cls(cycle)
+        return cls(cycle, told_again)
 
     def told(self, line: Line) -> Work[list[tuple[Gang, tuple[Reason, ...]]]]:
         """The gangs at the head of a queue's line that surely wait, taken out of it, and why each does.
@@ -75,14 +81,24 @@ class PassedOver:
         if planned is None or not planned.any or cycle.reservations.of or cycle.reservations.missing:
             return found
         starving, meter = cycle.starving, cycle.trial.meter
-        if starving is not None and starving.kept:
-            return found
+        numbers = self._told_again if self._told_again is not None and self._told_again.follow() else None
         while line:
             gang = line.best()
             if not self._looks_up(gang.queue) or not _is_simple(gang) or planned.may_plan(gang, None):
                 break
             if starving is not None and starving.has(gang):
-                break
+                if numbers is None or not (told := self._collecting(planned, gang, numbers, starving)):
+                    break
+                found.append((line.pop(), told))
+                meter.spent += _A_GANG
+                yield
+                continue
+            if numbers is not None and (kept := self._remembered(planned, gang, numbers)):
+                found.append((line.pop(), kept))
+                meter.spent += _A_LOOK
+                if meter.due():
+                    yield
+                continue
             signature = (gang.queue, id(gang.waiting[0].pod_class), len(gang.waiting))
             if signature not in self._known:
                 key = yield from cycle.keys.of(gang, gang.waiting)
@@ -99,9 +115,48 @@ class PassedOver:
             if not reasons:
                 break
             found.append((line.pop(), reasons))
+            if numbers is not None:
+                numbers.learning.learn(gang, known.key, reasons)
             meter.spent += _A_GANG
             yield
         return found
+
+    def _collecting(
+        self, planned: PlannedStarts, gang: Gang, numbers: ToldAgain, starving: Starving
+    ) -> tuple[Reason, ...]:
+        """What a gang is told that collects room; empty where its turn is needed."""
+        kind = numbers.kind_of(gang)
+        if kind is None or not self._may_be_told(planned, gang, kind, numbers):
+            return ()
+        if told := numbers.collecting.told(gang, starving, evicts=False):
+            numbers.collecting.count(1)
+        return told
+
+    def _may_be_told(self, planned: PlannedStarts, gang: Gang, kind: Kind, numbers: ToldAgain) -> bool:
+        """Whether nothing but the numbers of its kind decides about a gang now."""
+        if self._cycle.victims_matter(gang.queue) or not (numbers.is_latest and numbers.looks_up(gang.queue)):
+            return False
+        return self._pays_always(planned, gang.queue, kind.demand)
+
+    def _remembered(self, planned: PlannedStarts, gang: Gang, numbers: ToldAgain) -> tuple[Reason, ...]:
+        """What the gang is told by numbers that are followed from cycle to cycle; empty where they do not say it."""
+        kind = numbers.kind_of(gang)
+        if kind is None or not (kind.fixed or (kind.counted and kind.alone)):
+            return ()
+        if not self._may_be_told(planned, gang, kind, numbers):
+            return ()
+        cycle = self._cycle
+        answer, ends = cycle.failures.answer_to(kind.ident), end_of(gang, cycle.now)
+        if answer.no_room:
+            # Gangs that are alike are told what was free when the first of them was asked.
+            cycle.stats.alike += ends >= answer.from_end
+            return explain.told_to(gang, answer.no_room) if ends >= answer.from_end else ()
+        answer.no_room, answer.from_end = numbers.room.no_room(kind), 0
+        if answer.no_room:
+            kind.cycle = numbers.number
+            cycle.stats.tried += 1
+            cycle.failures.past.spared += 1
+        return answer.no_room
 
     def _may_count_on_leaving(self, gang: Gang, key: SchedulingKey) -> Work[bool]:
         """Whether the gang may come to count on the room of pods that are leaving: others find less then."""
@@ -141,8 +196,14 @@ class PassedOver:
         if answer.no_room and ends >= answer.from_end:
             cycle.stats.alike += 1
             return explain.told_to(gang, answer.no_room)
+        kept = cycle.starving.kept_from(gang) if cycle.starving is not None else None
         if known.column.total() < known.pods:
-            answer.no_room, answer.from_end = finish(explain.no_room(known.key.groups)), 0
+            reasons = finish(explain.no_room(known.key.groups))
+            if kept is not None and int(known.column.rooms(cycle.trial.free + kept).sum()) >= known.pods:
+                reasons = (explain.collected_for_others(), *reasons)
+            answer.no_room, answer.from_end = reasons, 0
+        elif kept is not None:
+            return ()
         elif planned.possible.lacks(known.column, known.pods, ends):
             answer.no_room, answer.from_end = (explain.needed_for_planned(gang),), ends
         else:

@@ -33,7 +33,7 @@ class PromisedAgain:
         cycle, uid = self._cycle, gang.uid
         kind = self._others.kind_of(gang)
         promise = cycle.promised.get(uid)
-        if kind is None or promise is None or not (kind.counted and kind.alone) or kind.fixed or self._others.kept:
+        if kind is None or promise is None or not (kind.counted and kind.alone) or kind.fixed or self._others.room.kept:
             return ()
         reservations = cycle.reservations
         if uid in reservations.missing or uid in cycle.refills.paid or not reservations.comes_free(uid):
@@ -90,7 +90,7 @@ class PromisedAgain:
         """The reasons that follow; empty where the numbers do not say them."""
         held = self._cycle.reservations.held
         others: tuple[int, frozenset[str]] = 0, frozenset()
-        if self._others.fits_if_none_is_held(kind) >= kind.pods:
+        if self._others.room.fits_if_none_is_held(kind) >= kind.pods:
             count, kinds = held.others(gang.uid, (kind.shared.mask,))
             others = count, frozenset(kinds)
         follows = kind, kind.match, numbers.fit, numbers.able, numbers.best, kind.away, others

@@ -8,15 +8,13 @@ gang has its turn, and what that finds is kept. A cycle that plans starts has an
 from collections.abc import Collection
 from typing import Final
 
-import numpy as np
-
 from t9ksched.engine import explain
 from t9ksched.engine.actions.collecting_again import CollectingAgain
 from t9ksched.engine.actions.learning import Learning, signature_of
 from t9ksched.engine.actions.no_victims import NoVictims, end_that_counts
+from t9ksched.engine.actions.others_room import OthersRoom
 from t9ksched.engine.actions.preempt import Preempt
 from t9ksched.engine.actions.promised_again import PromisedAgain
-from t9ksched.engine.arrays import There
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.members import chosen
 from t9ksched.engine.order import Line
@@ -54,21 +52,21 @@ class ToldAgain:
         """What queues may have and have, with the version of the ledger that says so."""
         self._open: dict[str, bool] = {}
         """What `looks_up` said of queues."""
-        self._unkept: tuple[tuple[int, int], There] | None = None
         reservations = cycle.reservations
         self._holders = reservations.of, reservations.missing, cycle.promised, cycle.refills.paid
         """What is kept for which gangs, by UID."""
         self._begin()
         self.number = self._past.cycle
         self.no_victims = NoVictims(cycle, preempt)
+        self.room = OthersRoom(cycle)
         self.promised = PromisedAgain(cycle, self)
         self.collecting = CollectingAgain(cycle, self)
         self.learning = Learning(cycle, self)
 
     @classmethod
     def of(cls, cycle: Cycle, preempt: Preempt | None) -> "ToldAgain | None":
-        """None where more than room, quota and victims counts: plans, plugins, cards of several kinds."""
-        if cycle.planned is not None or cycle.policy.plugins:
+        """None where more than room, quota, victims and plans counts: plugins, cards of several kinds."""
+        if cycle.policy.plugins:
             return None
         if len(cycle.trial.nodes.static.card_kinds) > 1 or not len(cycle.trial.nodes):
             return None
@@ -93,7 +91,7 @@ class ToldAgain:
         It ends at the first of which that is not known without its turn; it is the turn of their queue.
         """
         cycle, past, starving = self._cycle, self._past, self._cycle.starving
-        if not line or past.cycle != self.number or not self.looks_up(line.best().queue):
+        if not line or not self.is_latest or not self.looks_up(line.best().queue):
             return
         queue = line.best().queue
         if not self.follow():
@@ -106,9 +104,9 @@ class ToldAgain:
             return
         past.lines.pop(queue, None)
         kinds, of, own = yield from self._one_by_one(line, staying, evicts=evicts)
-        if source is not None and not line and len(of) == len(staying) and past.cycle == self.number:
+        if source is not None and not line and len(of) == len(staying) and self.is_latest:
             known = yield from ToldLine.made(source, kinds, of, staying.copy(), self.number, cycle.trial.meter)
-            if past.cycle == self.number:
+            if self.is_latest:
                 known.begin()
                 known.limits, known.collecting = self._limits_of(queue), own
                 past.lines[queue] = known
@@ -137,9 +135,9 @@ class ToldAgain:
         looked.update(dict.fromkeys(known.beside))
         if held := cycle.reservations.held:
             looked.update(dict.fromkeys(known.helped(held.if_free())))
-        if self.kept:
-            looked.update(dict.fromkeys(known.helped(self._if_none_is_kept())))
-        if not (yield from self._look_again(known, looked, evicts=evicts)) or past.cycle != self.number:
+        if self.room.kept:
+            looked.update(dict.fromkeys(known.helped(self.room.if_none_is_kept())))
+        if not (yield from self._look_again(known, looked, evicts=evicts)) or not self.is_latest:
             return False
         known.limits, known.cycle = limits, self.number
         for uid, told in own.items():
@@ -185,7 +183,7 @@ class ToldAgain:
         if self.is_short(kind):
             assert kind.over_quota is not None
             return (kind.over_quota, *self.lacks(kind)) if kind.counted or kind.fixed else ()
-        told = self.no_room(kind)
+        told = self.room.no_room(kind)
         if told and evicts and not hopeless(told) and not self.no_victims.waits_for_none_to_leave(kind):
             return ()
         return told
@@ -251,6 +249,11 @@ class ToldAgain:
             return self.collecting.told(gang, claims, evicts=evicts)
         return (yield from self.promised.told(gang))
 
+    @property
+    def is_latest(self) -> bool:
+        """Whether no other cycle has begun since, for which the numbers are others."""
+        return self._past.cycle == self.number
+
     def holds(self, gang: str) -> bool:
         """Whether room or quota is kept for the gang: what is true of others that ask for as much is not true of it."""
         of, missing, promised, paid = self._holders
@@ -307,9 +310,9 @@ class ToldAgain:
             answer.over_quota = over_quota
             return over_quota
         answered = answer.no_room if ends >= answer.from_end else ()
-        if cycle.advance is not None and answered not in ((), self.no_room(kind)):
+        if cycle.advance is not None and answered not in ((), self.room.no_room(kind)):
             return ()  # what is reserved from a gang is not told to others that end earlier
-        no_room = answered or self.no_room(kind)
+        no_room = answered or self.room.no_room(kind)
         if not no_room or (evicts and not self.no_victims.found(kind, gang, answer, no_room, paid=True)):
             return ()
         if answered:
@@ -323,53 +326,6 @@ class ToldAgain:
     def lacks(self, kind: Kind) -> Reasons:
         """What a gang of the kind lacks by numbers alone, which are known."""
         return kind.lacks() if kind.counted else kind.told
-
-    def no_room(self, kind: Kind) -> Reasons:
-        """Why there is no room for the kind; empty where its turn says so."""
-        found = kind.no_room()
-        if not found or kind.fixed:
-            return found
-        if not kind.counted:
-            return found if kind.kept == self.kept else ()
-        held = self._cycle.reservations.held
-        is_held = bool(held) and self.fits_if_none_is_held(kind) >= kind.pods
-        is_kept = bool(self.kept) and self.fits_if_none_is_kept(kind) >= kind.pods
-        if not kind.alone and (is_held or is_kept):
-            return ()
-        if is_kept:
-            found = (explain.collected_for_others(), *found)
-        others, kinds = held.others("", (kind.shared.mask,)) if is_held else (0, set())
-        return (explain.held_for_other(kinds, others), *found) if others else found
-
-    @property
-    def kept(self) -> int:
-        """The number of the room that is kept now for gangs that collect it; 0 for none."""
-        return self._cycle.starving.kept if self._cycle.starving is not None else 0
-
-    def fits_if_none_is_held(self, kind: Kind) -> int:
-        """How many pods of the kind would fit by numbers if no room was held for anybody."""
-        there = self._cycle.reservations.held.if_free()
-        if kind.unheld is None or kind.unheld[0] is not there:
-            kind.unheld = there, kind.fit_if(there)
-        return kind.unheld[1]
-
-    def fits_if_none_is_kept(self, kind: Kind) -> int:
-        """How many pods of the kind would fit by numbers if no room was kept for gangs that collect it."""
-        there = self._if_none_is_kept()
-        if kind.unkept is None or kind.unkept[0] is not there:
-            kind.unkept = there, kind.fit_if(there)
-        return kind.unkept[1]
-
-    def _if_none_is_kept(self) -> There:
-        """What would be free then; the same object as long as it is the same."""
-        starving, past, now = self._cycle.starving, self._past, (self.kept, self._followed)
-        assert starving is not None
-        if self._unkept is None or self._unkept[0] != now:
-            there, known = starving.if_none_is_kept(), past.unkept
-            if known is None or known[0] != self.kept or not np.array_equal(known[1].free, there.free):
-                known = past.unkept = self.kept, there
-            self._unkept = now, known[1]
-        return self._unkept[1]
 
     def is_short(self, kind: Kind) -> bool:
         """Whether the queue of the kind cannot pay for it."""

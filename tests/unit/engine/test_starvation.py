@@ -260,6 +260,17 @@ def test_a_cycle_in_which_nothing_changed_tries_nobody() -> None:
     assert memory.failures.tried == tried
 
 
+def test_those_who_collect_where_nothing_is_free_are_told_again_too() -> None:
+    one, memory = pod_class(cpu=0, memory=0, gpu=1), Memory()
+    full = [running(f"r-{name}", "plain", [name] * 4, of=one) for name in ("n0", "n1")]
+    nodes = [node(name, gpu=4, pods=4) for name in ("n0", "n1")]
+    seen = view(nodes, [waits("large", 8), waits("small", 1, since=32)], QUEUES, running=full)
+    first = plan(seen, POLICY, LATE, memory)
+    tried = memory.failures.tried
+    assert plan(seen, POLICY, LATE, memory).waiting == first.waiting
+    assert memory.failures.tried == tried
+
+
 @pytest.mark.parametrize(
     ("own", "policy", "minute", "collects"),
     [
