@@ -22,8 +22,6 @@ from t9ksched.engine.order import Line
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.starvation import Starving
-from t9ksched.engine.wait_kinds import Kind
 from t9ksched.engine.work import Work, finish
 from t9ksched.model.gang import Gang
 from t9ksched.model.quantity import CARDS
@@ -86,66 +84,33 @@ class PassedOver:
             gang = line.best()
             if not self._looks_up(gang.queue) or not _is_simple(gang) or planned.may_plan(gang, None):
                 break
-            if starving is not None and starving.has(gang):
-                if numbers is None or not (told := self._collecting(planned, gang, numbers, starving)):
+            reasons = self._by_kind(planned, gang, numbers) if numbers is not None else ()
+            if not reasons:
+                if starving is not None and starving.has(gang):
                     break
-                found.append((line.pop(), told))
+                reasons = yield from self._by_key(planned, gang, numbers)
                 meter.spent += _A_GANG
-                yield
-                continue
-            if numbers is not None and (kept := self._remembered(planned, gang, numbers)):
-                found.append((line.pop(), kept))
-                meter.spent += _A_LOOK
-                if meter.due():
-                    yield
-                continue
-            signature = (gang.queue, id(gang.waiting[0].pod_class), len(gang.waiting))
-            if signature not in self._known:
-                key = yield from cycle.keys.of(gang, gang.waiting)
-                plain = is_plain(gang, key, cycle.trial)
-                self._known[signature] = _Alike(key, cycle.failures.answer(key), *key.groups[0]) if plain else None
-            known = self._known[signature]
-            if known is None or (yield from self._may_count_on_leaving(gang, known.key)):
-                break
-            reasons: tuple[Reason, ...] | None = ()
-            if not self._pays_always(planned, gang.queue, known.key.demand):
-                reasons = self._over_quota(planned, gang, known)
-            if reasons is not None:
-                reasons = reasons or self._without_room(planned, gang, known)
             if not reasons:
                 break
             found.append((line.pop(), reasons))
-            if numbers is not None:
-                numbers.learning.learn(gang, known.key, reasons)
-            meter.spent += _A_GANG
-            yield
+            meter.spent += _A_LOOK
+            if meter.due():
+                yield
         return found
 
-    def _collecting(
-        self, planned: PlannedStarts, gang: Gang, numbers: ToldAgain, starving: Starving
-    ) -> tuple[Reason, ...]:
-        """What a gang is told that collects room; empty where its turn is needed."""
-        kind = numbers.kind_of(gang)
-        if kind is None or not self._may_be_told(planned, gang, kind, numbers):
-            return ()
-        if told := numbers.collecting.told(gang, starving, evicts=False):
-            numbers.collecting.count(1)
-        return told
-
-    def _may_be_told(self, planned: PlannedStarts, gang: Gang, kind: Kind, numbers: ToldAgain) -> bool:
-        """Whether nothing but the numbers of its kind decides about a gang now."""
-        if self._cycle.victims_matter(gang.queue) or not (numbers.is_latest and numbers.looks_up(gang.queue)):
-            return False
-        return self._pays_always(planned, gang.queue, kind.demand)
-
-    def _remembered(self, planned: PlannedStarts, gang: Gang, numbers: ToldAgain) -> tuple[Reason, ...]:
+    def _by_kind(self, planned: PlannedStarts, gang: Gang, numbers: ToldAgain) -> tuple[Reason, ...]:
         """What the gang is told by numbers that are followed from cycle to cycle; empty where they do not say it."""
-        kind = numbers.kind_of(gang)
-        if kind is None or not (kind.fixed or (kind.counted and kind.alone)):
+        cycle, kind = self._cycle, numbers.kind_of(gang)
+        if kind is None or cycle.victims_matter(gang.queue) or not (numbers.is_latest and numbers.looks_up(gang.queue)):
             return ()
-        if not self._may_be_told(planned, gang, kind, numbers):
+        if not self._pays_always(planned, gang.queue, kind.demand):
             return ()
-        cycle = self._cycle
+        if cycle.starving is not None and cycle.starving.has(gang):
+            if told := numbers.collecting.told(gang, cycle.starving, evicts=False):
+                numbers.collecting.count(1)
+            return told
+        if not (kind.fixed or (kind.counted and kind.alone)):
+            return ()
         answer, ends = cycle.failures.answer_to(kind.ident), end_of(gang, cycle.now)
         if answer.no_room:
             # Gangs that are alike are told what was free when the first of them was asked.
@@ -157,6 +122,27 @@ class PassedOver:
             cycle.stats.tried += 1
             cycle.failures.past.spared += 1
         return answer.no_room
+
+    def _by_key(self, planned: PlannedStarts, gang: Gang, numbers: ToldAgain | None) -> Work[tuple[Reason, ...]]:
+        """What the gang is told by numbers that are looked up; empty where its turn says so. It is remembered."""
+        cycle, signature = self._cycle, (gang.queue, id(gang.waiting[0].pod_class), len(gang.waiting))
+        if signature not in self._known:
+            key = yield from cycle.keys.of(gang, gang.waiting)
+            plain = is_plain(gang, key, cycle.trial)
+            self._known[signature] = _Alike(key, cycle.failures.answer(key), *key.groups[0]) if plain else None
+        known = self._known[signature]
+        if known is None or (yield from self._may_count_on_leaving(gang, known.key)):
+            return ()
+        reasons: tuple[Reason, ...] | None = ()
+        if not self._pays_always(planned, gang.queue, known.key.demand):
+            reasons = self._over_quota(planned, gang, known)
+        if reasons is None:
+            return ()
+        reasons = reasons or self._without_room(planned, gang, known)
+        if reasons and numbers is not None:
+            numbers.learning.learn(gang, known.key, reasons)
+        yield
+        return reasons
 
     def _may_count_on_leaving(self, gang: Gang, key: SchedulingKey) -> Work[bool]:
         """Whether the gang may come to count on the room of pods that are leaving: others find less then."""
