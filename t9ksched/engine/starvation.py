@@ -146,6 +146,8 @@ class Starving:
             if np.any(wanted * 100 > total * self._rules[gang.queue].most_held_percent):
                 return
         found = self._nodes_for(gang, key)
+        if self._trial.meter.due():
+            yield
         if found is None:
             return
         if held is not None and wanted is not None:

@@ -19,7 +19,7 @@ from t9ksched.model.queue_starvation import QueueStarvation
 from t9ksched.model.reasons import Code
 from tests.ahead import HOUR, Pool
 from tests.builders import gang, member, node, pod_class, queue, running, view
-from tests.counting import Lines
+from tests.counting import Lines, pieces
 from tests.kernels import running as with_kernel
 
 MINUTE = 60 * 1_000_000_000
@@ -479,3 +479,21 @@ def test_those_that_collect_are_chosen_without_a_look_at_all_that_wait(since: in
         return counted.count
 
     assert lines(600) < lines(120) + 60
+
+
+def test_nodes_are_chosen_for_one_gang_after_the_other_by_pieces() -> None:
+    """Counted in lines of Python: no piece is longer for more gangs, on as many nodes as are much work."""
+
+    def longest(count: int) -> int:
+        gangs = [waits(f"g{at:05}", 1, since=at % 2) for at in range(count)]
+        policy = Policy(starvation=Starvation(60, 100))
+        planner = Planner(cluster(800, 2, {"n0": 2}, *gangs), policy, LATE, Memory())
+        while not planner._begun:
+            next(planner._work)
+        starving = planner._cycle.starving
+        assert starving is not None
+        found, _ = pieces(starving.begin({"q": sorted(gangs, key=gang_key)}))
+        assert starving.has(gangs[count - 1])
+        return max(found)
+
+    assert longest(20) < longest(4) + 50
