@@ -111,6 +111,10 @@ class SchedulingKeys:
             self._classes.append(pod_class)  # alive as long as its id is a key
         return found
 
+    def knows(self, queue: str, pod_class: PodClass) -> bool:
+        """Whether the column of a class in a queue has been asked for."""
+        return (queue, id(pod_class)) in self._columns
+
     def by_class(self, queue: str, members: Sequence[Member]) -> list[tuple[ClassFit, list[Member]]]:
         """Members by class, in the order in which classes first appear."""
         if alike(members):

@@ -113,11 +113,17 @@ class Shared:
         return self._best
 
     def change(self, rows: Indices, old: Int64s, new: Int64s) -> None:
-        """On these nodes of the mask the free room was `old` and is `new`, shape (resources, rows); `free` has it."""
+        """On these nodes of the mask the free room was `old` and is `new`, shape (resources, rows); `free` has it.
+        Where both are the same, something else changed.
+        """
         self.changed += 1
         self._prepare()
         for kind in self._passing:
             kind.invalidate()
+        differs = (old != new).any(axis=0)
+        if not differs.any():
+            return
+        rows, old, new = rows[differs], old[:, differs], new[:, differs]
         self._raise_best(self._most(), old, new)
         step = max(1, _ENTRIES // max(1, len(self._counted)))
         for first in range(0, len(rows), step):

@@ -22,6 +22,7 @@ from t9ksched.engine.order import Line
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.wait_kinds import Kind
 from t9ksched.engine.work import Work, finish
 from t9ksched.model.gang import Gang
 from t9ksched.model.quantity import CARDS
@@ -29,8 +30,8 @@ from t9ksched.model.reasons import Reason
 
 _A_GANG: Final = 500
 """Units of work to look one gang up."""
-_A_LOOK: Final = 100
-"""The same where what it is told is remembered."""
+_TO_LEARN: Final = 10_000
+"""The same to remember it."""
 State = tuple[int, int, int]
 
 
@@ -53,6 +54,8 @@ class PassedOver:
         """By queue, identity of the class and number of pods; None where a turn is needed. Gangs of two queues are told
         what was free when the first of each was asked, which may differ.
         """
+        self._answers: dict[Kind, Answer] = {}
+        """The answers of this cycle to those that ask for as much as a kind."""
         self._queues: dict[str, bool] = {}
         self._left: dict[str, tuple[State, list[tuple[str, int]]]] = {}
         """What queues can pay for however long, by queue, with the state that this is true of."""
@@ -84,16 +87,16 @@ class PassedOver:
             gang = line.best()
             if not self._looks_up(gang.queue) or not _is_simple(gang) or planned.may_plan(gang, None):
                 break
-            reasons = self._by_kind(planned, gang, numbers) if numbers is not None else ()
-            if not reasons:
-                if starving is not None and starving.has(gang):
-                    break
-                reasons = yield from self._by_key(planned, gang, numbers)
-                meter.spent += _A_GANG
+            # Once the column of its class is there for other gangs, a look at that costs no more.
+            new = not cycle.keys.knows(gang.queue, gang.waiting[0].pod_class)
+            collects = starving is not None and starving.has(gang)
+            reasons = self._by_kind(planned, gang, numbers) if numbers is not None and (new or collects) else ()
+            if not (reasons or collects):
+                reasons = yield from self._by_key(planned, gang, numbers if new else None)
             if not reasons:
                 break
             found.append((line.pop(), reasons))
-            meter.spent += _A_LOOK
+            meter.spent += _A_GANG
             if meter.due():
                 yield
         return found
@@ -111,7 +114,9 @@ class PassedOver:
             return told
         if not (kind.fixed or (kind.counted and kind.alone)):
             return ()
-        answer, ends = cycle.failures.answer_to(kind.ident), end_of(gang, cycle.now)
+        answer, ends = self._answers.get(kind), end_of(gang, cycle.now)
+        if answer is None:
+            answer = self._answers[kind] = cycle.failures.answer_to(kind.ident)
         if answer.no_room:
             # Gangs that are alike are told what was free when the first of them was asked.
             cycle.stats.alike += ends >= answer.from_end
@@ -124,7 +129,9 @@ class PassedOver:
         return answer.no_room
 
     def _by_key(self, planned: PlannedStarts, gang: Gang, numbers: ToldAgain | None) -> Work[tuple[Reason, ...]]:
-        """What the gang is told by numbers that are looked up; empty where its turn says so. It is remembered."""
+        """What the gang is told by numbers that are looked up; empty where its turn says so. With `numbers` these
+        are remembered.
+        """
         cycle, signature = self._cycle, (gang.queue, id(gang.waiting[0].pod_class), len(gang.waiting))
         if signature not in self._known:
             key = yield from cycle.keys.of(gang, gang.waiting)
@@ -141,6 +148,7 @@ class PassedOver:
         reasons = reasons or self._without_room(planned, gang, known)
         if reasons and numbers is not None:
             numbers.learning.learn(gang, known.key, reasons)
+            cycle.trial.meter.spent += _TO_LEARN
         yield
         return reasons
 
