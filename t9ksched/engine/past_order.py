@@ -12,6 +12,8 @@ from t9ksched.model.queue import QueueSpec
 
 _FEW: Final = 256
 """So many more signatures than gangs that wait are kept."""
+_MOST_AHEAD: Final = 16
+"""Of so many gangs ahead it is kept whether others may pass them: as these start, others are ahead."""
 
 
 class Asks:
@@ -26,17 +28,26 @@ class Asks:
         self.pays = frozenset(resource for resource, amount in demand.items() if amount)
         self.meets: dict[Ident, bool] = {}
 
+    def note(self, ahead: Ident, *, meets: bool) -> None:
+        """Whether a node could take a pod of each is known of one more gang ahead."""
+        if len(self.meets) >= _MOST_AHEAD:
+            self.meets.clear()
+        self.meets[ahead] = meets
+
 
 class PastOrder:
     """What is remembered."""
 
     def __init__(self) -> None:
+        self.number = 0
+        """How many cycles have begun."""
         self._static: Static | None = None
         self._queues: Mapping[str, QueueSpec] = {}
         self._asks: dict[Signature, Asks] = {}
 
     def begin(self, static: Static, queues: Mapping[str, QueueSpec], gangs: int) -> None:
         """A cycle begins on these nodes, with these queues; so many gangs wait."""
+        self.number += 1
         if static is not self._static or queues != self._queues or len(self._asks) > _FEW + 2 * gangs:
             self._static, self._queues = static, queues
             self._asks.clear()

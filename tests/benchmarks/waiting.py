@@ -1,7 +1,7 @@
 """What gangs that wait cost a cycle, in a full cluster: prints JSON.
 
     python tests/benchmarks/waiting.py [--nodes 1000,5000] [--gangs 1000,5000] [--alike 20000,100000]
-        [--beside collecting,reserved,windows,victims] [--record]
+        [--beside collecting,planned,strict,reserved,windows,victims] [--record]
 
 CPU time of whole cycles of the engine with the memory of earlier ones, and of the longest step between two looks at
 the clock, as the loop makes them. All nodes are full of gangs with 8 cards each; `unlike` gangs of two pods all ask for
@@ -11,9 +11,10 @@ numbers; `card_taken`: it is taken again. `cordoned`: one node takes no work any
 `one_gone`: a gang came, or the first one went.
 
 The unlike gangs wait once more beside each of these: `collecting`: their queues have the default ordering, and all have
-waited for so long that the first of each queue collect room that comes free; `reserved`: an administrator reserved 16
-nodes for tomorrow, for one of the queues; `windows`: their queues start jobs in windows, and one is open; `victims`: on
-ten nodes pods without cards run that may be evicted for them.
+waited for so long that the first of each queue collect room that comes free; `planned`: besides, starts are planned, as
+it is known when the gangs end that hold the nodes; `strict`: their queues keep their order; `reserved`: an
+administrator reserved 16 nodes for tomorrow, for one of the queues; `windows`: their queues start jobs in windows, and
+one is open; `victims`: on ten nodes pods without cards run that may be evicted for them.
 """
 
 import argparse
@@ -27,10 +28,11 @@ from dataclasses import replace
 
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.policy import Policy
+from t9ksched.engine.policy import Planning, Policy
 from t9ksched.model.cards import CardGrant
-from t9ksched.model.gang import Gang, Running
+from t9ksched.model.gang import ExpectedEnd, Gang, Running
 from t9ksched.model.queue import Ordering
+from t9ksched.model.reservation import Reservation
 from t9ksched.model.reserved_room import ReservedRoom
 from t9ksched.model.start_windows import StartWindow
 from tests.benchmarks.timing import calm, least, report, stepped
@@ -44,7 +46,8 @@ ROUNDS = 6
 QUEUES = 8
 SECOND = 1_000_000_000
 WEEK = 7 * 86_400 * SECOND
-BESIDE = ("collecting", "reserved", "windows", "victims")
+BESIDE = ("collecting", "planned", "strict", "reserved", "windows", "victims")
+ORDERINGS: dict[str, Ordering] = {"collecting": "Backfill", "planned": "Backfill", "strict": "Strict"}
 
 
 def cluster(count: int) -> NodeTable:
@@ -63,7 +66,7 @@ class Cycles:
         self.table, self.gangs = table, gangs
         self.memory, self.policy = Memory(), Policy()
         self.now = WEEK
-        ordering: Ordering = "Backfill" if beside == "collecting" else "BestEffort"
+        ordering = ORDERINGS.get(beside, "BestEffort")
         windows = (StartWindow(),) if beside == "windows" else ()
         self.queues = {
             f"q{at}": queue(quota={GPU: 10**6, "cpu": 10**7}, priority=5, ordering=ordering, start_windows=windows)
@@ -71,10 +74,18 @@ class Cycles:
         }
         self.rooms: tuple[ReservedRoom, ...] = ()
         self.running: tuple[Running, ...] = ()
+        self.ends: tuple[ExpectedEnd, ...] = ()
+        self.planned: tuple[Reservation, ...] = ()
         if beside == "reserved":
             begin = self.now + WEEK // 7
             nodes = table.freeze().names[:16]
             self.rooms = (ReservedRoom("course", begin, begin + WEEK // 7, begin, tuple(nodes), queues=("q0",)),)
+        elif beside == "planned":
+            self.policy = Policy(planning=Planning())
+            hours = ((at, self.now + (1 + at % 24) * WEEK // 168) for at in range(len(table.freeze())))
+            self.ends = tuple(
+                ExpectedEnd(f"r{at}", f"q{at % QUEUES}", end, ((f"node-{at:05}", WHOLE, 1),)) for at, end in hours
+            )
         elif beside == "victims":
             self.policy = Policy(actions=("allocate", "preempt"))
             self.queues["low"] = queue()
@@ -83,8 +94,10 @@ class Cycles:
     def cycle(self) -> dict[str, float]:
         """CPU milliseconds of a cycle and of its longest step."""
         self.now += SECOND
-        given = view(self.table, self.gangs, self.queues, running=self.running)
-        made, spent = stepped(replace(given, reserved=self.rooms), self.policy, self.memory, self.now)
+        given = view(self.table, self.gangs, self.queues, self.planned, running=self.running)
+        given = replace(given, reserved=self.rooms, expected_ends=self.ends)
+        made, spent = stepped(given, self.policy, self.memory, self.now)
+        self.planned = made.planned
         assert len(made.waiting) == len(self.gangs)
         return spent
 

@@ -32,6 +32,7 @@ class BehindAgain:
             {name: state.spec for name, state in cycle.view.queues.items()},
             len(cycle.view.gangs),
         )
+        self._number = self._past.number
 
     def told(self, line: Line, staying: list[Waiting]) -> Work[None]:
         """Gangs at the head of the line of a strict queue that wait behind others, taken out of it, with why each does.
@@ -57,7 +58,7 @@ class BehindAgain:
     def _position_ahead(self, gang: Gang) -> int:
         """The position of the first gang that this one may not pass; 0 where its turn says that."""
         failures, signature = self._cycle.failures, signature_of(gang, self._cycle)
-        if signature is None or gang.uid in self._cycle.reservations.of:
+        if signature is None or gang.uid in self._cycle.reservations.of or self._past.number != self._number:
             return 0
         asks = self._past.of(signature, gang.waiting[0].pod_class)
         if asks is None:
@@ -76,12 +77,15 @@ class BehindAgain:
     def learn(self, gang: Gang, key: SchedulingKey) -> None:
         """The gang had its turn, at which it was found whether it may pass those ahead of it."""
         signature, failures = signature_of(gang, self._cycle), self._cycle.failures
-        if signature is None or not failures.strict(gang.queue):
+        if signature is None or not failures.strict(gang.queue) or self._past.number != self._number:
             return
         asks = self._past.learn(signature, gang.waiting[0].pod_class, key.demand)
         for _, ahead in failures.ahead(gang.queue):
             lacks = failures.lacks_quota(ahead)
             if lacks is None:
-                asks.meets[ahead.ident] = failures.meet(key, ahead)
-            if asks.meets[ahead.ident] if lacks is None else not asks.pays.isdisjoint(lacks):
+                competes = failures.meet(key, ahead)
+                asks.note(ahead.ident, meets=competes)
+            else:
+                competes = not asks.pays.isdisjoint(lacks)
+            if competes:
                 return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weakref import proxy
 
 from t9ksched.engine import explain
-from t9ksched.engine.actions.own_room import OwnNumbers, room_for, with_own
+from t9ksched.engine.actions.own_room import room_for, with_own
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.starvation import Starving
 from t9ksched.engine.wait_kinds import Kind, Reasons
@@ -82,12 +82,12 @@ class CollectingAgain:
         if others.room.kept and others.room.fits_if_none_is_kept(kind) >= kind.pods:
             found = (explain.collected_for_others(), *found)
         held = cycle.reservations.held
-        if held and self._fits_if_none_is_held(kind, own, numbers) >= kind.pods:
+        if held and self._fits_if_none_is_held(kind, own) >= kind.pods:
             count, kinds = held.others(gang.uid, (kind.shared.mask,))
             found = (explain.held_for_other(kinds, count), *found) if count else found
         return found
 
-    def _fits_if_none_is_held(self, kind: Kind, own: dict[int, list[int]], numbers: OwnNumbers) -> int:
+    def _fits_if_none_is_held(self, kind: Kind, own: dict[int, list[int]]) -> int:
         """How many of its pods would fit by numbers if no room was held for anybody, what it collects free."""
         trial, held = self._cycle.trial, self._cycle.reservations.held
         fits = self._others.room.fits_if_none_is_held(kind)

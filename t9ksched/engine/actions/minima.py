@@ -90,9 +90,9 @@ class Minima:
         """
         cycle, spec = self._cycle, self._cycle.view.queues[queue].spec
         rank = spec.priority
-        shut = spec.closed or cycle.windows.closed(queue)
-        if self._behind_again is not None and spec.ordering == "Strict" and not shut:
-            yield from self._behind_again.told(line, self.staying.setdefault(queue, []))
+        strict = self._behind_again if spec.ordering == "Strict" else None
+        if strict is not None and not (spec.closed or cycle.windows.closed(queue)):
+            yield from strict.told(line, self.staying.setdefault(queue, []))
             return
         if self._passed_over is None and self._told_again is None:
             return

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 from t9ksched.admission.access import Members
-from t9ksched.engine import ends, past_failures, usual_pods
+from t9ksched.engine import ends, past_failures, past_order, past_waits, usual_pods
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.placement import feasibility
 from t9ksched.engine.planner import plan
@@ -45,6 +45,8 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission_pass, "_WORK_A_STEP", 32)
     monkeypatch.setattr(feasibility, "_MOST_COLUMNS", 32)
     monkeypatch.setattr(past_failures, "_FEW", 32)
+    monkeypatch.setattr(past_waits, "_FEW", 32)
+    monkeypatch.setattr(past_order, "_FEW", 32)
     monkeypatch.setattr(ends, "_FEW", 32)
 
 
