@@ -16,72 +16,48 @@ from tests.examples import part
 from tests.property.waiting_histories import CYCLES, Collecting, History, Ordered, Reserving, Turning
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
-def test_what_is_told_again_is_what_a_fresh_planner_tells(first: int) -> None:
-    told = 0
-    for seed in range(first, first + part(20)):
-        history = History(random.Random(seed))
-        for _ in range(4):
+def play(kind: type[History], first: int, usual: int, coming: int = 6) -> tuple[int, int]:
+    """Play part of the `usual` number of histories from this seed on, before each of which so many gangs come. Returns
+    how many cycles that were, and how many attempts were left out because of what was remembered.
+    """
+    seeds, spared = range(first, first + part(usual)), 0
+    for seed in seeds:
+        history = kind(random.Random(seed))
+        for _ in range(coming):
             history._come()
         for _ in range(CYCLES):
             history.step()
             history.cycle()
-        told += history.memory.failures.spared
-    assert told > part(20) * CYCLES, "most of what waits is told from memory"
+        spared += history.memory.failures.spared
+    return len(seeds) * CYCLES, spared
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("kind", [History, Reserving])
+def test_what_is_told_again_is_what_a_fresh_planner_tells(kind: type[History], first: int) -> None:
+    cycles, spared = play(kind, first, 20)
+    assert spared > cycles, "most of what waits is told from memory"
 
 
 @pytest.mark.parametrize("first", range(0, 12, 4))
 def test_what_is_told_follows_nodes_that_take_no_work_and_work_again(first: int) -> None:
     with patch.object(Kind, "moved", autospec=True, side_effect=Kind.moved) as counted:
-        for seed in range(first, first + part(4)):
-            history = Turning(random.Random(seed))
-            for _ in range(25):
-                history._come()
-            for _ in range(CYCLES):
-                history.step()
-                history.cycle()
-    assert counted.call_count > part(4) * CYCLES // 4, "kinds follow the nodes without a turn"
+        cycles, _ = play(Turning, first, 4, coming=25)
+    assert counted.call_count > cycles // 4, "kinds follow the nodes without a turn"
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_what_is_told_beside_gangs_that_collect_room_is_what_a_fresh_planner_tells(first: int) -> None:
     with patch.object(Starving, "stands", autospec=True, side_effect=Starving.stands) as counted:
-        for seed in range(first, first + part(20)):
-            history = Collecting(random.Random(seed))
-            for _ in range(6):
-                history._come()
-            for _ in range(CYCLES):
-                history.step()
-                history.cycle()
-    assert counted.call_count > part(20) * CYCLES // 10, "gangs that collect room are told from memory, too"
+        cycles, _ = play(Collecting, first, 20)
+    assert counted.call_count > cycles // 10, "gangs that collect room are told from memory, too"
 
 
 @pytest.mark.parametrize("first", range(0, 40, 20))
 def test_what_is_told_behind_others_is_what_a_fresh_planner_tells(first: int) -> None:
     with patch.object(PastOrder, "of", autospec=True, side_effect=PastOrder.of) as asked:
-        for seed in range(first, first + part(20)):
-            history = Ordered(random.Random(seed))
-            for _ in range(6):
-                history._come()
-            for _ in range(CYCLES):
-                history.step()
-                history.cycle()
-    assert asked.call_count > part(20) * CYCLES, "gangs of strict queues are told from memory"
-
-
-@pytest.mark.parametrize("first", range(0, 60, 20))
-def test_what_is_told_beside_reservations_is_what_a_fresh_planner_tells(first: int) -> None:
-    told = 0
-    for seed in range(first, first + part(20)):
-        history = Reserving(random.Random(seed))
-        for _ in range(6):
-            history._come()
-        history.lasts()
-        for _ in range(CYCLES):
-            history.step()
-            history.cycle()
-        told += history.memory.failures.spared
-    assert told > part(20) * CYCLES, "most of what waits is told from memory"
+        cycles, _ = play(Ordered, first, 20)
+    assert asked.call_count > cycles, "gangs of strict queues are told from memory"
 
 
 @pytest.mark.parametrize("seed", range(10))

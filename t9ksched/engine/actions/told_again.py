@@ -91,7 +91,7 @@ class ToldAgain:
         It ends at the first of which that is not known without its turn; it is the turn of their queue.
         """
         cycle, past, starving = self._cycle, self._past, self._cycle.starving
-        if not line or not self.is_latest or not self.looks_up(line.best().queue):
+        if not line or not self.looks_up(line.best().queue):
             return
         queue = line.best().queue
         if not self.follow():
@@ -209,7 +209,7 @@ class ToldAgain:
             is_own = (claims is not None and claims.has(gang)) or (any_holds and self.holds(gang.uid))
             if not is_own:
                 kind = of(gang, None) or self._met(gang)
-            if evicts and not met_victims and (is_own or (kind is not None)):
+            if evicts and not met_victims and (is_own or kind is not None):
                 yield from cycle.victims()  # a turn would have had the ledger told which pods leave
                 met_victims = True
             if is_own:
@@ -273,7 +273,11 @@ class ToldAgain:
         return found
 
     def follow(self) -> bool:
-        """Bring the numbers up to the room that is free now. Returns whether they are."""
+        """Bring the numbers up to the room that is free now. Returns whether they are: not once they are those of a
+        cycle that began later.
+        """
+        if not self.is_latest:
+            return False
         cycle, past, free = self._cycle, self._past, self._cycle.trial.free
         past.note(cycle.failures.take_moved())
         if not self._followed:
