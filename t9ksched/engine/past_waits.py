@@ -141,7 +141,8 @@ class PastWaits:
         kept_out = bool((shared.mask == mask)[there].any())  # by more, of which those that ask for cards are told
         for signature, kind in list(shared.kinds.items()):
             tells_why = kept_out and (kind.pod_class.extended or kind.pod_class.unrecorded)
-            if none_follows or tells_why or not kind.follows_nodes:
+            # What is told of nodes whose cards will not do for it counts those that will, too.
+            if none_follows or tells_why or kind.away or not kind.follows_nodes:
                 self._forget(signature)
         shared.move(mask, trial.nodes.static.allocatable)
 

@@ -231,11 +231,13 @@ class Starving:
         """The gangs of a queue for which room is collected."""
         return [claim.gang for claim in self._claims.values() if claim.gang.queue == queue]
 
-    def turn(self, gang: Gang) -> None:
-        """It is the gang's turn: what is kept for it is free."""
+    def turn(self, gang: Gang) -> bool:
+        """It is the gang's turn: what is kept for it is free, if anything is. Returns whether it is."""
         claim = self._claims.get(gang.uid)
-        if claim is not None and claim.taken is not None:
-            self._give(claim)
+        if claim is None or claim.taken is None:
+            return False
+        self._give(claim)
+        return True
 
     def goes_on(self, gang: Gang) -> tuple[int, str]:
         """The gang waits on; returns on how many nodes room is collected for it, and in which domain, empty where that

@@ -1,7 +1,7 @@
 """What gangs that wait cost a cycle, in a full cluster: prints JSON.
 
     python tests/benchmarks/waiting.py [--nodes 1000,5000] [--gangs 1000,5000] [--alike 20000,100000]
-        [--beside collecting,planned,strict,reserved,windows,victims] [--record]
+        [--beside collecting,planned,strict,reserved,windows,victims,cards] [--record]
 
 CPU time of whole cycles of the engine with the memory of earlier ones, and of the longest step between two looks at
 the clock, as the loop makes them. All nodes are full of gangs with 8 cards each; `unlike` gangs of two pods all ask for
@@ -14,7 +14,8 @@ The unlike gangs wait once more beside each of these: `collecting`: their queues
 waited for so long that the first of each queue collect room that comes free; `planned`: besides, starts are planned, as
 it is known when the gangs end that hold the nodes; `strict`: their queues keep their order; `reserved`: an
 administrator reserved 16 nodes for tomorrow, for one of the queues; `windows`: their queues start jobs in windows, and
-one is open; `victims`: on ten nodes pods without cards run that may be evicted for them.
+one is open; `victims`: on ten nodes pods without cards run that may be evicted for them; `cards`: a unit of cards is a
+time slice on every eighth node.
 """
 
 import argparse
@@ -46,16 +47,18 @@ ROUNDS = 6
 QUEUES = 8
 SECOND = 1_000_000_000
 WEEK = 7 * 86_400 * SECOND
-BESIDE = ("collecting", "planned", "strict", "reserved", "windows", "victims")
+BESIDE = ("collecting", "planned", "strict", "reserved", "windows", "victims", "cards")
 ORDERINGS: dict[str, Ordering] = {"collecting": "Backfill", "planned": "Backfill", "strict": "Strict"}
 
 
-def cluster(count: int) -> NodeTable:
-    """Full nodes of 8 cards, in 16 racks, two models."""
+def cluster(count: int, *, mixed: bool = False) -> NodeTable:
+    """Full nodes of 8 cards, in 16 racks, two models. With `mixed`, time slices on every eighth."""
     table = NodeTable()
     for at in range(count):
         labels = {"rack": f"r{at % 16}", "nvidia.com/gpu.product": "A100" if at % 2 else "H100"}
-        table.charge(table.upsert(node(f"node-{at:05}", gpu=8, labels=labels)), WHOLE, CardGrant.packed({GPU: 255}))
+        made = node(f"node-{at:05}", gpu=8, labels=labels)
+        made = replace(made, mode="TimeSliced") if mixed and at % 8 == 0 else made
+        table.charge(table.upsert(made), WHOLE, CardGrant.packed({GPU: 255}))
     return table
 
 
@@ -164,7 +167,7 @@ def alike(count: int) -> list[Gang]:
 
 def measured(nodes: int, gangs: list[Gang], beside: str = "") -> dict[str, dict[str, float]]:
     """All figures of these gangs on so many nodes."""
-    cycles = Cycles(cluster(nodes), gangs, beside)
+    cycles = Cycles(cluster(nodes, mixed=beside == "cards"), gangs, beside)
     with calm():
         return cycles.figures()
 

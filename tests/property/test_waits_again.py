@@ -13,7 +13,7 @@ from t9ksched.engine.starvation import Starving
 from t9ksched.engine.wait_kinds import Kind
 from tests.builders import gang, node, pod_class, queue, table, view
 from tests.examples import part
-from tests.property.waiting_histories import CYCLES, Collecting, History, Ordered, Reserving, Turning
+from tests.property.waiting_histories import CYCLES, Collecting, History, Mixed, Ordered, Reserving, Turning
 
 
 def play(kind: type[History], first: int, usual: int, coming: int = 6) -> tuple[int, int]:
@@ -33,7 +33,7 @@ def play(kind: type[History], first: int, usual: int, coming: int = 6) -> tuple[
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
-@pytest.mark.parametrize("kind", [History, Reserving])
+@pytest.mark.parametrize("kind", [History, Reserving, Mixed])
 def test_what_is_told_again_is_what_a_fresh_planner_tells(kind: type[History], first: int) -> None:
     cycles, spared = play(kind, first, 20)
     assert spared > cycles, "most of what waits is told from memory"

@@ -16,6 +16,7 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption, Starvation
 from t9ksched.engine.view import QueueState, View
+from t9ksched.model.cardchoice import CardChoice
 from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Gang, Neighbours, Running, RunningPod
 from t9ksched.model.labels import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
@@ -394,6 +395,37 @@ class Ordered(History):
             spec = self.queues[name].spec
             self.queues[name] = replace(self.queues[name], spec=replace(spec, closed=not spec.closed))
         super().step()
+
+
+class Mixed(Ordered):
+    """A unit of cards is a whole card on some nodes, a slice or a share of one on others; pods take one kind or more,
+    in queues that select nodes, or not.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__(rng)
+        for name in self.names:
+            mode = rng.choice(["", "", "MIGSingle", "TimeSliced"])
+            labels = {"nvidia.com/gpu.replicas": "4"} if mode == "TimeSliced" else {}
+            self.live.upsert(node(name, cpu=8, memory="8Gi", gpu=rng.choice([2, 4]), labels=labels))
+            self.live.upsert(replace(self.live.facts(name), mode=mode))
+        modes = ["", "", "whole", "slice", "shared", "any"]
+        self.classes = [
+            replace(
+                pod_class(
+                    cpu=f"{rng.choice([500, 1000, 2000, 3000])}m",
+                    memory=f"{rng.choice([1, 2, 3])}Gi",
+                    gpu=rng.choice([0, 1, 1, 2]),
+                    selector={"nvidia.com/gpu.replicas": "4"} if rng.random() < 0.2 else {},
+                ),
+                choice=CardChoice(mode=mode) if (mode := rng.choice(modes)) else None,
+            )
+            for _ in range(8)
+        ]
+        self.labels = {one: (("app", rng.choice("xy")),) for one in self.classes}
+        if rng.random() < 0.3:
+            shared = LabelSelector((Requirement("nvidia.com/gpu.replicas", "In", ("4",)),))
+            self.queues["q"] = replace(self.queues["q"], spec=replace(self.queues["q"].spec, node_selector=shared))
 
 
 class Reserving(History):

@@ -6,6 +6,7 @@ from weakref import proxy
 import numpy as np
 
 from t9ksched.engine import explain
+from t9ksched.engine.actions.one_kind import takes_several
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.members import alike
 from t9ksched.engine.scheduling_key import SchedulingKey, fewest_cards
@@ -142,12 +143,14 @@ def _is_kept_out(key: SchedulingKey) -> bool:
 
 def signature_of(gang: Gang, cycle: Cycle) -> Signature | None:
     """What gangs of a kind have in common; None for one to which more may matter than room and quota, and what is
-    reserved from it.
+    reserved from it, or whose pods are to be narrowed to one kind of cards of several.
     """
     members = gang.waiting
     if not members or not (gang.min_member == gang.total == len(members)):
         return None
     if gang.roles or gang.placed or gang.refilling or gang.reservation or not alike(members):
+        return None
+    if len(members) > 1 and takes_several(cycle, members[0].pod_class, gang.queue):
         return None
     alone = gang.topology == "None"
     together = () if alone else (gang.topology, gang.levels, gang.nodes)

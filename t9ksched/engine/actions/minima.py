@@ -53,7 +53,7 @@ class Minima:
         self._passed_over = PassedOver.of(cycle, self._told_again)
         if cycle.planned is not None and self._passed_over is None:
             self._told_again = None  # nobody would ask what it learns
-        plain = cycle.planned is None and self._affordable is None and self._one_kind is None
+        plain = cycle.planned is None and self._affordable is None
         self._behind_again = BehindAgain(cycle) if plain and not cycle.policy.plugins else None
         self._planned_before = frozenset(cycle.planned.moments) if cycle.planned is not None else frozenset()
         self._put_off: set[str] = set()
@@ -69,6 +69,11 @@ class Minima:
         cycle = self._cycle
         self.gave_way = False
         paid = cycle.stats.placed + cycle.stats.preempted
+        rank = cycle.view.queues[gang.queue].spec.priority
+        if cycle.starving is not None:
+            cycle.starving.focus(rank)
+        if cycle.planned is not None:
+            cycle.planned.focus(rank)
         if self._one_kind is not None:
             if (mixed := self._one_kind.mixed(gang)) is not None:
                 self._never(gang, mixed)
@@ -130,10 +135,6 @@ class Minima:
         queue, planned = cycle.view.queues[gang.queue], cycle.planned
         cycle.stats.judged += 1
         cycle.refills.open(gang)
-        if cycle.starving is not None:
-            cycle.starving.focus(queue.spec.priority)
-        if planned is not None:
-            planned.focus(queue.spec.priority)
         members, rest, enough = chosen(gang)
         closed = queue.spec.closed and not (gang.accepted or gang.ran or gang.placed)
         had: Block | None = None

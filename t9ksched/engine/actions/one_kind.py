@@ -3,10 +3,10 @@
 A class of pods that takes several kinds is narrowed to one before its gang is tried: to that of the role's placed
 members, else to the one that a promise or plan of the gang has, else to the first for which there is room now and its
 queue can pay, else to the first that could take them all. In a cluster whose cards are all of one kind it is not
-needed.
+needed, nor for pods that take one kind alone: most, as a plain request for cards means whole ones.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -15,7 +15,7 @@ from msgspec import structs
 
 from t9ksched.engine import explain
 from t9ksched.engine.actions.affordable import Affordable
-from t9ksched.engine.actions.fit import fit
+from t9ksched.engine.actions.fit import fit, places
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.explain.room import impossible
 from t9ksched.engine.members import chosen
@@ -30,6 +30,18 @@ from t9ksched.model.reasons import Reason
 Narrowing = Mapping[str, str]
 """Kind of cards by role."""
 _CLASSES: Final = 4096
+
+
+def takes_several(cycle: Cycle, pod_class: PodClass, queue: str) -> bool:
+    """Whether cards of several kinds that nodes have will do for a pod of a gang of this queue. Gangs of which none of
+    the pods takes several are never narrowed.
+    """
+    if not pod_class.plain or len(cycle.trial.nodes.static.card_kinds) < 2:
+        return False
+    selector = cycle.view.queues[queue].spec.node_selector
+    if pod_class.choice is not None and pod_class.choice.settled:
+        return True  # before it was narrowed
+    return len(kinds(pod_class.choice, True, pod_class.node_selector, pod_class.node_affinity, selector)) > 1
 
 
 class OneKind:
@@ -52,9 +64,8 @@ class OneKind:
         for narrowing, narrow in found:
             if promised and promised <= set(narrowing.values()):
                 return narrow
-        for _, narrow in found:
-            if (yield from self._fits(narrow)):
-                return narrow
+        if (fitting := (yield from self._first_that_fits(gang, [narrow for _, narrow in found]))) is not None:
+            return fitting
         for _, narrow in found:
             if (yield from self._could(narrow)):
                 return narrow
@@ -98,8 +109,21 @@ class OneKind:
             options[role] = [one for one in there if known is None or one in known] or there or list(wanted[:1])
         return options
 
+    def _first_that_fits(self, gang: Gang, found: Sequence[Gang]) -> Work[Gang | None]:
+        """The first of these, to which a gang may be narrowed, for which there is room now."""
+        starving = self._cycle.starving
+        collects = starving is not None and starving.turn(gang)
+        fitting: Gang | None = None
+        for narrow in found:
+            if (yield from self._fits(narrow)):
+                fitting = narrow
+                break
+        if starving is not None and collects:
+            starving.goes_on(gang)
+        return fitting
+
     def _fits(self, gang: Gang) -> Work[bool]:
-        """Whether there is room for the minimum now."""
+        """Whether there is room for the minimum now, beside what is planned for others or reserved from it."""
         members, _, enough = chosen(gang)
         if not members or not enough:
             return False
@@ -110,6 +134,13 @@ class OneKind:
             if not (yield from self._affordable.pays(gang)):
                 return False
         key = yield from cycle.keys.of(gang, members)
+        if cycle.planned is not None and cycle.planned.any:
+            yield from cycle.planned.prepare()
+            taken = cycle.planned.taken(gang)
+        else:
+            taken = cycle.withheld(gang)
+        if taken is not None:
+            return bool((yield from places(cycle, gang, key, taken)))
         mark = cycle.trial.mark()
         attempt = yield from fit(cycle, gang, key)
         cycle.trial.undo(mark)

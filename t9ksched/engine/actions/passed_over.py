@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from t9ksched.engine import explain
+from t9ksched.engine.actions.one_kind import takes_several
 from t9ksched.engine.actions.told_again import ToldAgain
 from t9ksched.engine.blocks import end_of
 from t9ksched.engine.cycle import Cycle
@@ -64,10 +65,8 @@ class PassedOver:
 
     @classmethod
     def of(cls, cycle: Cycle, told_again: ToldAgain | None) -> "PassedOver | None":
-        """None where more than room and quota counts: reservations, windows, cards of several kinds."""
+        """None where more than room and quota counts: reservations, windows."""
         if cycle.planned is None or cycle.advance is not None or cycle.windows.any:
-            return None
-        if len(cycle.trial.nodes.static.card_kinds) > 1:
             return None
         return cls(cycle, told_again)
 
@@ -136,6 +135,7 @@ class PassedOver:
         if signature not in self._known:
             key = yield from cycle.keys.of(gang, gang.waiting)
             plain = is_plain(gang, key, cycle.trial)
+            plain = plain and not takes_several(cycle, gang.waiting[0].pod_class, gang.queue)
             self._known[signature] = _Alike(key, cycle.failures.answer(key), *key.groups[0]) if plain else None
         known = self._known[signature]
         if known is None or (yield from self._may_count_on_leaving(gang, known.key)):

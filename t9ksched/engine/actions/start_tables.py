@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from t9ksched.engine.actions.one_kind import takes_several
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.kernel.tables import ABSENT, MOST_DEMAND, MOST_PLACES, TURN, Comparator, Queues, Run, Tables
@@ -68,6 +69,7 @@ class StartTables:
         priorities = self.tables.queues.priorities.tolist()
         self._unread = sorted(range(len(names)), key=priorities.__getitem__)
         """Queues, the largest priority last; those behind it were read."""
+        self._several_kinds = len(trial.nodes.static.card_kinds) > 1
         self._small = int(trial.free.max(initial=0)) * self.tables.nodes < _BOUND
         self._version = -1
         self._touched = len(trial.touched)
@@ -153,7 +155,7 @@ class StartTables:
     def _known(self, queue: int, gang: Gang) -> tuple[int, int] | None:
         """As `_asked`; None where it is to be found out."""
         members = gang.waiting
-        if not _is_whole(gang) or len(members) > MOST_PLACES:
+        if not _is_whole(gang) or len(members) > MOST_PLACES or (gang.card_nodes and self._several_kinds):
             return TURN, 1
         if len(members) > 1 and not alike(members):
             return None
@@ -163,6 +165,8 @@ class StartTables:
     def _asked(self, queue: int, gang: Gang) -> Work[tuple[int, int]]:
         """The kind of the gang, and how many times it asks for it; `TURN` where more than room and quota decides."""
         members, name, together = gang.waiting, self._names[queue], _together(gang)
+        if self._may_be_narrowed(gang, name):
+            return TURN, 1
         if alike(members):
             of = members[0].pod_class
             found = yield from self._of_column(self._cycle.keys.column(name, of), together)
@@ -177,6 +181,12 @@ class StartTables:
         if known is None:
             known = self._by_key[key] = yield from self._added(key.groups, key.demand)
         return known, 1
+
+    def _may_be_narrowed(self, gang: Gang, queue: str) -> bool:
+        """Whether it matters to the gang that cards of nodes are of several kinds."""
+        if not self._several_kinds:
+            return False
+        return any(takes_several(self._cycle, of, queue) for of in {one.pod_class for one in gang.waiting})
 
     def _of_column(self, column: ClassFit, together: Together) -> Work[int]:
         """The kind of gangs of one class."""

@@ -53,14 +53,14 @@ class StartingRuns:
     @classmethod
     def of(cls, cycle: Cycle, lines: Mapping[str, Line]) -> "StartingRuns | None":
         """None where more than room and quota decides for any gang: plans, reservations by administrators, a queue that
-        starts none now, plugins, links, packing, cards of several kinds.
+        starts none now, plugins, links, packing.
         """
         trial, policy = cycle.trial, cycle.policy
         if cycle.planned is not None or cycle.advance is not None or policy.plugins:
             return None
         if cycle.windows.any and any(line and cycle.windows.closed(name) for name, line in lines.items()):
             return None
-        if trial.packing is not None or trial.links is not None or len(trial.nodes.static.card_kinds) > 1:
+        if trial.packing is not None or trial.links is not None:
             return None
         if "allocate" not in policy.actions or not cycle.ledger.flat or not len(trial.nodes):
             return None

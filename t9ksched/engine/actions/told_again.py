@@ -65,10 +65,8 @@ class ToldAgain:
 
     @classmethod
     def of(cls, cycle: Cycle, preempt: Preempt | None) -> "ToldAgain | None":
-        """None where more than room, quota, victims and plans counts: plugins, cards of several kinds."""
-        if cycle.policy.plugins:
-            return None
-        if len(cycle.trial.nodes.static.card_kinds) > 1 or not len(cycle.trial.nodes):
+        """None where more than room, quota, victims and plans counts: plugins."""
+        if cycle.policy.plugins or not len(cycle.trial.nodes):
             return None
         return cls(cycle, preempt)
 

@@ -14,8 +14,10 @@ from t9ksched.model.cards import SharedCards, WholeCards
 from t9ksched.model.gang import Gang
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.reserved_room import ReservedRoom
+from tests.ahead import HOUR, Pool
 from tests.builders import GPU, divided_node, gang, member, node, pod_class, queue, shared_class, view
-from tests.unit.engine.deciding import codes, decide, starts
+from tests.unit.engine.deciding import NOW, codes, decide, starts
 
 PRODUCT = "nvidia.com/gpu.product"
 A100, A40 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-A40"
@@ -242,6 +244,22 @@ def test_members_of_a_role_never_mix_kinds(whole: int, slices: int, shares: int,
     if not lands:
         (reason,) = found.waiting[0].reasons
         assert "CardTypeMismatch: pods of one role take one kind, now whole cards" in reason.message
+
+
+def test_cards_that_are_reserved_from_a_gang_are_not_the_kind_that_it_waits_for() -> None:
+    given = view([of("whole"), of("mig", "MIGSingle")], [any_kind("a", 4)], {"q": queue(), "other": queue()})
+    room = ReservedRoom("course", NOW, NOW + HOUR, NOW, ("whole",), queues=("other",))
+    assert kinds_of(decide(replace(given, reserved=(room,)))) == {"a": {"mig"}}
+
+
+def test_cards_that_a_planned_start_needs_are_not_the_kind_that_a_gang_waits_for() -> None:
+    """One of two nodes with whole cards is free until another job needs both."""
+    pool = Pool(facts=[of("n0"), of("n1"), of("mig", "MIGSingle")])
+    pool.submit("runs", 1, 10, of_class=asks(8, mode="whole"))
+    pool.cycle(0)
+    pool.submit("both", 2, 5, of_class=asks(8, mode="whole"))
+    pool.submit("any", 4, of_class=asks(2, mode="any"))
+    assert kinds_of(pool.cycle(0)) == {"any": {"mig"}}
 
 
 def test_a_role_goes_on_with_the_kind_that_it_has() -> None:

@@ -14,6 +14,7 @@ from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Planning, Policy, Starvation
 from t9ksched.engine.view import View, dump, load
 from t9ksched.engine.work import finish
+from t9ksched.model.cardchoice import CardChoice
 from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.queue_starvation import QueueStarvation
 from t9ksched.model.reasons import Code
@@ -497,3 +498,15 @@ def test_nodes_are_chosen_for_one_gang_after_the_other_by_pieces() -> None:
         return max(found)
 
     assert longest(20) < longest(4) + 50
+
+
+def test_a_gang_that_takes_cards_of_any_kind_starts_on_the_room_that_it_collected() -> None:
+    """Two nodes with whole cards, which would do, are busy for ever; the slices of two others come free."""
+    shape = replace(pod_class(cpu=0, memory=0, gpu=2), choice=CardChoice(mode="any"))
+    large = structs.replace(gang("large", "q", 2, of=shape), created=0)
+    one = pod_class(cpu=0, memory=0, gpu=1)
+    nodes = [replace(node(f"n{at}", gpu=2), mode="" if at < 2 else "MIGSingle") for at in range(4)]
+    for busy, starts in ((["n2", "n3"], False), (["n3"], False), ([], True)):
+        held = [running(f"r-{name}", "plain", [name] * 2, of=one) for name in ("n0", "n1", *busy)]
+        found = plan(view(nodes, [large], QUEUES, running=held), Policy(starvation=Starvation(1800, 100)), LATE)
+        assert started(found) == ({"large"} if starts else set()), found.waiting
