@@ -21,10 +21,11 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.plan import Plan
 from t9ksched.engine.planner import plan
-from t9ksched.engine.policy import Policy
+from t9ksched.engine.policy import Policy, Starvation
 from t9ksched.engine.told_lines import ToldLine
 from t9ksched.engine.wait_kinds import Kind
 from t9ksched.engine.work import Meter
+from t9ksched.model.cardchoice import CardChoice
 from t9ksched.model.gang import Gang, Member, Neighbours, Running
 from t9ksched.model.labels import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
 from t9ksched.model.podrules import Peers, PodRules, PodTerm
@@ -282,6 +283,30 @@ def test_cordoned_cards_of_a_node_that_takes_work_again_are_told() -> None:
     found, counts = full.cycle()
     assert counts.turns == len(full.waiting)
     assert "CardCordoned: card 0 (worn) of worn" in found.waiting[0].reasons[0].message
+
+
+def test_of_nodes_with_other_cards_the_number_of_all_that_take_work_is_told() -> None:
+    a100 = [replace(pod_class(cpu=f"{1000 + at}m", gpu=2), choice=CardChoice((("A100",),))) for at in range(9)]
+    full = Full([gang(f"a{at}", queue="a", pods=2, of=of, created=at) for at, of in enumerate(a100)])
+    for at in range(20):
+        label(full, at, **{"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB" if at < 15 else "NVIDIA-H100-NVL"})
+    full.settle()
+    for cordoned, number in ((True, 19), (False, 20)):
+        full.live.upsert(replace(full.live.facts("n3"), unschedulable=cordoned))
+        assert f"5/{number} CardTypeMismatch" in full.cycle()[0].waiting[0].reasons[0].message
+
+
+@pytest.mark.parametrize("policy", [Policy(), BOTH, Policy(starvation=Starvation(after_seconds=600))])
+def test_beside_divided_cards_those_who_take_whole_ones_are_told_again(policy: Policy) -> None:
+    """And those of a single pod, which may take any kind. A gang that takes several has its turn."""
+    any_kind = replace(pod_class(cpu=1, gpu=2), choice=CardChoice(mode="any"))
+    several, single = gang("any", queue="a", pods=2, of=any_kind), gang("single", queue="a", of=any_kind)
+    full = Full([*(Full.unlike(at) for at in range(2 * MANY)), single, several], policy)
+    full.live.upsert(replace(node("parts", cpu=64, gpu=2), mode="TimeSliced"))
+    full.live.charge(full.live.row("parts"), pod_class(cpu=1, gpu=2))
+    full.settle()
+    full.live.charge(4, pod_class(cpu=1))
+    assert full.cycle()[1].turns <= 1
 
 
 def test_a_node_that_takes_work_again_has_those_tried_whom_it_helps() -> None:
