@@ -36,8 +36,8 @@ from t9ksched.scheduler.state.state import ClusterState
 log = structlog.get_logger(__name__)
 
 AGAIN_SECONDS: Final = 1.0
-"""Seconds after a cycle that placed a gang until waiting gangs are judged again: some reasons name room that is taken
-now."""
+"""Seconds after a cycle that placed a gang, or kept room for lost members, until waiting gangs are judged again: some
+reasons name room that is taken now."""
 SLICE_SECONDS: Final = 0.005
 """How long planning goes on before other tasks run: decisions are bound while the rest is planned."""
 _WORK_A_STEP: Final = 100_000
@@ -105,7 +105,7 @@ class Loop:
         """Nothing is planned while this is set; waiting gangs have the stop as their reason."""
         self.may_evict = True
         self._outdated: float | None = None
-        """When a cycle placed a gang after others had got reasons that name free room."""
+        """When a cycle took room after others had got reasons that name it as free."""
         self._again: tuple[int | None, ...] = ()
         """When time alone may let a plan find otherwise than the latest one."""
         self.find_queues: Callable[[], Awaitable[None]] | None = None
@@ -370,8 +370,8 @@ class Loop:
         """The rest of a plan: the reasons of waiting gangs, and the victims to evict."""
         now = self._clock()
         waits = bool(plan.waiting or plan.surplus)
-        placed = bool(plan.assignments) and not self._observe
-        self._outdated = asyncio.get_running_loop().time() if placed and waits else None
+        taken = bool(plan.kept) or (bool(plan.assignments) and not self._observe)
+        self._outdated = asyncio.get_running_loop().time() if taken and waits else None
         self._again = plan.again, self._evictor.evictable.next_forgotten() if self._evictor is not None else None
         self._state.refills.found(plan.kept)
         self._plan_ahead(view, plan, now)

@@ -2,10 +2,12 @@
 
 from unittest.mock import Mock
 
+import pytest
+
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.scheduler.act.evictable_gangs import EvictableGangs
-from t9ksched.scheduler.decide.loop import Loop
-from tests.unit.scheduler.state.test_state import NOW, decide, node, pod, state_with
+from t9ksched.scheduler.decide.loop import AGAIN_SECONDS, Loop
+from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
 
 SECOND = 1_000_000_000
 DAY = 86_400 * SECOND
@@ -61,3 +63,28 @@ async def test_when_an_eviction_counts_no_more() -> None:
     quiet.now = NOW + DAY + 1
     assert [one.pod for one in (await quiet.loop.cycle()).evictions] == ["pod-runs"]
     assert quiet.pause is None
+
+
+async def test_those_who_were_told_of_room_that_a_lost_member_was_given_later_are_judged_again() -> None:
+    """A queue with a larger priority has its turn first; nothing happens after that."""
+    state, recorder = state_with(node("n1"), node("n2"), queues={"low": {}, "high": {"priority": 9}}), Mock()
+    state.upsert_group(group("runs", 2, queue="low"))
+    for number in range(2):
+        state.upsert_pod(pod(f"runs-{number}", 4, group="runs", node="n1", phase="Running"))
+    state.settle()
+    state.upsert_group(group("waits", 2, queue="high"))
+    for number in range(2):
+        state.upsert_pod(pod(f"waits-{number}", 5, group="waits"))
+    loop = Loop(state, Mock(), recorder, Policy(), lambda: NOW)
+    await loop.cycle()
+    state.upsert_node(node("n1", unschedulable=True))
+    state.remove_pod("pod-runs-0")
+
+    async def numbers() -> str:
+        (waits,) = (one for one in (await loop.cycle()).waiting if one.gang == "group-waits")
+        return waits.reasons[0].message
+
+    assert "now with room for 1" in await numbers()
+    assert loop._pause() == pytest.approx(AGAIN_SECONDS, abs=0.5)
+    assert "best has 4 free" in await numbers()
+    assert loop._outdated is None
