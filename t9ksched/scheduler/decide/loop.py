@@ -36,8 +36,8 @@ from t9ksched.scheduler.state.state import ClusterState
 log = structlog.get_logger(__name__)
 
 AGAIN_SECONDS: Final = 1.0
-"""Seconds after a cycle that placed a gang, or kept room for lost members, until waiting gangs are judged again: some
-reasons name room that is taken now."""
+"""Seconds after a cycle that placed a gang, planned a start or kept room for lost members until those that wait are
+judged again: some reasons name room that is taken now."""
 SLICE_SECONDS: Final = 0.005
 """How long planning goes on before other tasks run: decisions are bound while the rest is planned."""
 _WORK_A_STEP: Final = 100_000
@@ -353,11 +353,11 @@ class Loop:
         gang = self._state.gangs_by_uid.get(uid)
         return gang is not None and gang.complete()
 
-    def _plan_ahead(self, view: View, plan: Plan, now: int) -> None:
-        """Take over the planned starts, and tell of those that moved."""
+    def _plan_ahead(self, view: View, plan: Plan, now: int) -> bool:
+        """Take over the planned starts, and tell of those that moved. Returns whether any is another than before."""
         planning = self.policy.planning
         if not (planning or self._state.reservations.planned or self.plan_moves.due is not None):
-            return
+            return False
         resolution = planning.resolution_seconds * 1_000_000_000 if planning else self._state.resolution
         moves = self._state.plan_starts(plan.planned, resolution)
         self.plan_moves.follow(moves, view, plan, self.policy, resolution, now)
@@ -365,16 +365,16 @@ class Loop:
         self._moving = self._moving + 1 if moved else 0
         if 0 < self._moving <= _MOST_MOVING:
             self.wake()  # what was planned before a plan moved may start sooner now
+        return bool(moves) and self._moving <= _MOST_MOVING
 
     async def _carry_out(self, view: View, plan: Plan) -> None:
         """The rest of a plan: the reasons of waiting gangs, and the victims to evict."""
         now = self._clock()
         waits = bool(plan.waiting or plan.surplus)
-        taken = bool(plan.kept) or (bool(plan.assignments) and not self._observe)
-        self._outdated = asyncio.get_running_loop().time() if taken and waits else None
         self._again = plan.again, self._evictor.evictable.next_forgotten() if self._evictor is not None else None
         self._state.refills.found(plan.kept)
-        self._plan_ahead(view, plan, now)
+        taken = self._plan_ahead(view, plan, now) or plan.kept or (plan.assignments and not self._observe)
+        self._outdated = asyncio.get_running_loop().time() if taken and waits else None
         # A stop may have come since the cycle began.
         if plan.evictions and self._evictor is not None and self.may_evict and not (self.paused or self._observe):
             self._evictor.submit(plan, self.policy.preemption.max_grace_seconds)

@@ -302,7 +302,7 @@ async def test_what_pods_hold_is_taken_over_in_steps(monkeypatch: pytest.MonkeyP
 
 
 def test_where_plans_moved_the_next_cycle_follows_at_once_and_not_for_ever() -> None:
-    """What was judged before a plan moved may start sooner."""
+    """What was judged before a plan moved may start sooner; beside a new plan it is judged again a moment later."""
     loop, state = loop_over(many_waiting(1), Mock()), Mock()
     loop.policy = Policy(planning=Planning())
     loop._state, loop.plan_moves = state, Mock()
@@ -311,13 +311,16 @@ def test_where_plans_moved_the_next_cycle_follows_at_once_and_not_for_ever() -> 
     def follows(move: Move) -> bool:
         loop._wake.clear()
         state.plan_starts.return_value = {"u": move}
-        loop._plan_ahead(Mock(), Mock(), NOW)
+        judged_again.append(loop._plan_ahead(Mock(), Mock(), NOW))
         return loop._wake.is_set() or state.wake.called
 
+    judged_again: list[bool] = []
     assert not follows(Move(None, plan)), "a new plan makes none earlier"
+    assert judged_again == [True]
     assert follows(Move(plan, None))
     turns = [follows(Move(plan, plan)) for _ in range(100)]
     assert turns[0]
     assert not turns[-1]
+    assert not judged_again[-1]
     assert not follows(Move(None, plan))
     assert follows(Move(plan, plan))
