@@ -141,12 +141,12 @@ def _proof(groups: Sequence[Group], *, ever: bool, search: bool) -> Work[Reason 
 
 
 def away(*columns: ClassFit, among: Mask | None = None) -> list[Addition]:
-    """Which nodes, all or of those `among`, would match if they were not away, by what keeps them. Of those whose
-    accelerators are not ready `inventory` tells.
+    """Which nodes, all or of those `among`, would match if they were not away, by what keeps them; not those that are
+    too small for any of the pods. Of those whose accelerators are not ready `inventory` tells.
     """
     found: dict[str, tuple[str, str]] = {}
     for column in columns:
-        left = column.ever & ~column.mask
+        left = column.ever & ~column.mask & (column.rooms_ever() > 0)
         if among is not None:
             left = left & among
         facts = column.trial.nodes.static.facts

@@ -122,12 +122,14 @@ AWAY: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("state", AWAY)
 def test_nodes_that_are_away_are_named_where_without_them_there_is_too_little(state: str) -> None:
+    """But not those that would take no pod of it if they were there."""
     how, says = AWAY[state]
-    nodes = [*POOL[:5], replace(POOL[5], **how)]
+    nodes = [*POOL[:5], replace(POOL[5], **how), node("bare", labels=dict(POOL[5].labels), unschedulable=True)]
     reason = told(decided(nodes, gang("g", pods=6, gpu=8), running=BUSY[:5]))
     assert reason.code is Code.INSUFFICIENT_RESOURCES
     assert reason.nodes[state] == 1
     assert says in reason.message
+    assert reason.message.count("(") == says.count("(")
     assert len(reason.unblocks) == 1
     # They are not what is missing where the others would do.
     reason = told(plan(view(nodes, [gang("g", pods=5, gpu=8)], QUEUES, running=BUSY[:5]), Policy(), 0))
