@@ -12,6 +12,7 @@ from t9ksched.engine import explain
 from t9ksched.engine.arrays import Int64s, Mask, There
 from t9ksched.engine.blocks import end_of
 from t9ksched.engine.failure_memory import FailureMemory
+from t9ksched.engine.kept_quota import KeptQuota
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.members import alike
 from t9ksched.engine.memory import Memory
@@ -99,7 +100,8 @@ class Cycle:
         self.starving: Starving | None = None
         rules = {name: found for name, state in view.queues.items() if (found := rules_of(state, policy.starvation))}
         if rules:
-            self.starving = Starving(view, self.trial, self.keys, rules, now)
+            quota = KeptQuota(self.ledger, planning=policy.planning is not None)
+            self.starving = Starving(view, self.trial, self.keys, rules, now, quota)
         self.failures = FailureMemory(view, self.trial, rooms, self.ledger, policy, past, self.starving, self.advance)
         withheld = partial(_withheld, advance, now)
         self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures, withheld)

@@ -7,7 +7,7 @@ exceeds what a level owns. Shares are parts of what is borrowed, compared betwee
 account of its own and owns nothing, so that both columns are the same.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -27,6 +27,7 @@ class Shortfall(msgspec.Struct, frozen=True):
         needs: asked for.
         has: what is left, negative when the queue uses more than its quota.
         nominal: the whole quota.
+        kept: what is not left because it is kept for gangs that have waited long.
     """
 
     queue: str
@@ -34,6 +35,7 @@ class Shortfall(msgspec.Struct, frozen=True):
     needs: int
     has: int
     nominal: int
+    kept: int = 0
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -52,9 +54,10 @@ class _Account:
         held: all that is charged.
         carried: what may be borrowed: all that a queue holds, or what the accounts below have borrowed.
         leaving: of `held`, what pods hold that were told to go.
+        kept: what is charged to nobody, and kept for gangs that have waited long.
     """
 
-    __slots__ = ("cap", "carried", "held", "leaving", "name", "owned", "parent")
+    __slots__ = ("cap", "carried", "held", "kept", "leaving", "name", "owned", "parent")
 
     def __init__(self, name: str, state: QueueState | None, owned: Mapping[str, int]) -> None:
         self.name = name
@@ -64,6 +67,11 @@ class _Account:
         self.held: dict[str, int] = {}
         self.carried = self.held
         self.leaving: dict[str, int] = {}
+        self.kept: dict[str, int] = {}
+
+    def taken(self, resource: str) -> int:
+        """What is held of it, or kept."""
+        return self.held.get(resource, 0) + self.kept.get(resource, 0)
 
     def borrowed(self, resource: str) -> int:
         """What it carries beyond what it owns."""
@@ -124,28 +132,27 @@ class Ledger:
         """
         found = []
         for account in self._path(queue):
-            held, leaving = account.held, account.leaving if staying else {}
+            held, leaving, kept = account.held, account.leaving if staying else {}, account.kept
             for resource, nominal in account.cap.items():
-                needs = demand.get(resource, 0)
-                has = nominal - held.get(resource, 0) + leaving.get(resource, 0)
+                needs, no_others = demand.get(resource, 0), kept.get(resource, 0)
+                has = nominal - held.get(resource, 0) + leaving.get(resource, 0) - no_others
                 if needs > 0 and needs > has:
-                    found.append(Shortfall(account.name, resource, needs, has, nominal))
+                    found.append(Shortfall(account.name, resource, needs, has, nominal, no_others))
         return found
 
     def limits(self, queue: str) -> Iterator[tuple[str, str, int, int]]:
-        """The caps that a charge of this queue is held against: account, resource, cap and what is held of it."""
+        """The caps that a charge of this queue is held against: account, resource, cap, and what is held or kept."""
         for account in self._path(queue):
             for resource, nominal in account.cap.items():
-                yield account.name, resource, nominal, account.held.get(resource, 0)
+                yield account.name, resource, nominal, account.taken(resource)
 
     def most(self, queue: str, request: Mapping[str, int], wanted: int) -> int:
         """How many of `wanted` equal requests may be charged."""
         for account in self._path(queue):
-            held = account.held
             for resource, nominal in account.cap.items():
                 amount = request.get(resource, 0)
                 if amount > 0:
-                    wanted = min(wanted, max(0, nominal - held.get(resource, 0)) // amount)
+                    wanted = min(wanted, max(0, nominal - account.taken(resource)) // amount)
         return wanted
 
     def charge(self, queue: str, demand: Mapping[str, int]) -> None:
@@ -168,6 +175,42 @@ class Ledger:
     def uncharge(self, queue: str, demand: Mapping[str, int]) -> None:
         """Give back what `charge` took."""
         self.charge(queue, {resource: -amount for resource, amount in demand.items()})
+
+    def pays_ever(self, queue: str, demand: Mapping[str, int]) -> bool:
+        """Whether the demand may be charged while nothing else is."""
+        return all(
+            demand.get(resource, 0) <= nominal
+            for account in self._path(queue)
+            for resource, nominal in account.cap.items()
+        )
+
+    def keep(self, queue: str, demand: Mapping[str, int]) -> Sequence[tuple[str, str, int]]:
+        """Keep what is left of quotas that the demand is held against, as far as it needs that: nobody is charged for
+        it, and it may be charged no more. Returns account, resource and amount of each; see `release`.
+        """
+        found = []
+        for account in self._path(queue):
+            for resource, nominal in account.cap.items():
+                amount = min(demand.get(resource, 0), nominal - account.taken(resource))
+                if amount > 0:
+                    found.append((account.name, resource, amount))
+        for name, resource, amount in found:
+            kept = self._accounts[name].kept
+            kept[resource] = kept.get(resource, 0) + amount
+        self.version += bool(found)
+        return found
+
+    def release(self, kept: Iterable[tuple[str, str, int]]) -> None:
+        """What `keep` returned is kept no longer."""
+        for name, resource, amount in kept:
+            self._accounts[name].kept[resource] -= amount
+            self.version += 1
+
+    def kept(self, queue: str) -> Iterator[tuple[str, str, int]]:
+        """What is kept of quotas that a charge of this queue is held against: account, resource and amount."""
+        for account in self._path(queue):
+            for resource, amount in account.kept.items():
+                yield account.name, resource, amount
 
     def leave(self, queue: str, requests: Iterable[tuple[str, int]]) -> None:
         """A pod of the queue is told to go: it stays charged until it is gone."""

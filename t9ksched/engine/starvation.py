@@ -17,7 +17,9 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from t9ksched.engine import explain
 from t9ksched.engine.arrays import Indices, Int64s, Mask, There
+from t9ksched.engine.kept_quota import KeptQuota
 from t9ksched.engine.members import chosen
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Trial
@@ -26,6 +28,7 @@ from t9ksched.engine.scheduling_key import SchedulingKey, SchedulingKeys
 from t9ksched.engine.view import QueueState, View
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
+from t9ksched.model.reasons import Reason
 
 _SECOND: Final = 1_000_000_000
 _MOST: Final = 20
@@ -55,12 +58,20 @@ class Starving:
         kept: a number that is equal in two cycles where the same room is kept on the same nodes; 0 where none is.
         collected: whether a gang collected room in this cycle, if only until its turn.
         next: when the next gang has waited for long enough; None where none is younger.
+        quota: what is kept of the quotas of queues for the oldest of each.
     """
 
     def __init__(
-        self, view: View, trial: Trial, keys: SchedulingKeys, rules: Mapping[str, Starvation], now: int
+        self,
+        view: View,
+        trial: Trial,
+        keys: SchedulingKeys,
+        rules: Mapping[str, Starvation],
+        now: int,
+        quota: KeptQuota,
     ) -> None:
         """`rules` are those of the queues whose gangs collect, by name; `now` is in nanoseconds since the epoch."""
+        self.quota = quota
         self.kept = 0
         self.collected = False
         self.next: int | None = None
@@ -92,6 +103,8 @@ class Starving:
             self._trial.meter.spent += 10 * len(self._view.gangs)
             oldest = [[seen[gang.uid] for gang in line] for line in oldest]
             yield
+        for at, line in enumerate(oldest):
+            oldest[at] = yield from self._payable(line)
         for gang in sorted((line[0] for line in oldest if line), key=_age):
             yield from self._claim(gang, None)
         held: dict[str, Int64s] = {}
@@ -126,14 +139,24 @@ class Starving:
                 yield
         return nsmallest(_MOST, found, key=_age)
 
+    def _payable(self, line: Sequence[Gang]) -> Work[list[Gang]]:
+        """Those of the gangs that their queue could pay for if it paid for nothing else."""
+        found: list[Gang] = []
+        for gang in line:
+            members, _, enough = chosen(gang)
+            if not members or not enough or not len(self._trial.nodes):
+                continue
+            key = yield from self._keys.of(gang, members)
+            if self.quota.ever(gang.queue, key.demand):
+                found.append(gang)
+            yield
+        return found
+
     def _claim(self, gang: Gang, held: Int64s | None) -> Work[None]:
         """Choose nodes for the gang; with `held`, what others of its queue collect besides the oldest, shape
         (resources,), only if the policy's share leaves it so much, which is added.
         """
-        members, _, enough = chosen(gang)
-        # Without nodes there may be no row of any resource.
-        if not members or not enough or not len(self._trial.nodes):
-            return
+        members, _, _ = chosen(gang)
         key = yield from self._keys.of(gang, members)
         if key.ruled:
             return
@@ -157,6 +180,8 @@ class Starving:
         self._closed[rows] = True
         self.collected = True
         self._claims[gang.uid] = _Claim(gang, spec.priority, rows, amounts[:, rows], domain)
+        if held is None:
+            self.quota.begin(gang.uid, gang.queue, key.demand)
 
     def _nodes_for(self, gang: Gang, key: SchedulingKey) -> tuple[Int64s, str] | None:
         """What the gang collects on which nodes, shape (resources, nodes), and in which domain; None where all nodes,
@@ -237,23 +262,23 @@ class Starving:
         if claim is None or claim.taken is None:
             return False
         self._give(claim)
+        self.quota.open(gang.uid)
         return True
 
-    def goes_on(self, gang: Gang) -> tuple[int, str]:
-        """The gang waits on; returns on how many nodes room is collected for it, and in which domain, empty where that
-        does not matter.
-        """
+    def goes_on(self, gang: Gang) -> None:
+        """The gang waits on: what is free now is kept for it."""
         self._keep(self._claims[gang.uid])
-        return self.where(gang)
+        self.quota.close(gang.uid)
 
     def started(self, gang: Gang) -> bool:
         """The gang has its places; whether room had been collected for it."""
+        self.quota.end(gang.uid)
         return self._claims.pop(gang.uid, None) is not None
 
-    def where(self, gang: Gang) -> tuple[int, str]:
-        """On how many nodes room is collected for the gang, and in which domain, empty where that does not matter."""
+    def told(self, gang: Gang) -> Reason:
+        """What is collected for the gang, as one of the reasons that it waits for."""
         claim = self._claims[gang.uid]
-        return len(claim.rows), claim.domain
+        return explain.collects(gang, len(claim.rows), claim.domain, quota=self.quota.counts(gang.uid))
 
     def own(self, gang: Gang) -> dict[int, list[int]]:
         """What is kept now of what the gang collects, by row of the node and resource."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Reasons = tuple[Reason, ...]
 Level = tuple[int, ...]
 """The most that is free of each resource on one node."""
-Limits = tuple[tuple[str, str, int, int], ...]
-"""What the queue of a kind may have and has: account, resource, cap and held."""
+Limits = tuple[tuple[str, str, int, int] | tuple[str, str, int], ...]
+"""What the queue of a kind may have and has: account, resource, cap and held; and what is kept of that."""
 Ident = tuple[object, ...]
 """What tells a scheduling key from others, the same in every cycle."""
 PARTS: Final = 512

@@ -46,16 +46,21 @@ class Allocate:
         # A gang with a plan may not be looked at in a cycle that remembers it: what it is told is no answer to others.
         strict = cycle.view.queues[gang.queue].spec.ordering == "Strict"
         answer = cycle.failures.answer(key) if turn.had is None or strict else Answer()
-        # The queue of a gang with promised room is charged already, so the answer to a gang like it does not apply.
-        if answer.over_quota and gang.uid not in cycle.promised and not cycle.refills.opened(gang):
+        # The queue of a gang with promised room is charged already, so the answer to a gang like it does not apply, nor
+        # does it where quota is kept for this one alone.
+        kept_quota = cycle.starving is not None and cycle.starving.quota.has(gang.uid)
+        own_quota = kept_quota or gang.uid in cycle.promised or cycle.refills.opened(gang)
+        if answer.over_quota and not own_quota:
             cycle.stats.alike += 1
             return answer.over_quota
         shortfalls = cycle.ledger.can_charge(gang.queue, key.demand)
         if shortfalls:
             # Within a cycle a queue's use only grows, so gangs alike get the same answer.
             lacking = yield from explain.lacking(key.groups)
-            answer.over_quota = (explain.quota_exceeded(shortfalls, fewest_cards(key.groups)), *lacking)
-            return answer.over_quota
+            over_quota = (explain.quota_exceeded(shortfalls, fewest_cards(key.groups)), *lacking)
+            if not kept_quota:
+                answer.over_quota = over_quota
+            return over_quota
         own = cycle.reservations.of.get(gang.uid)
         # Its plan may be on a node where the columns lack twice what victims leave to another gang.
         due = turn.had if not own and turn.had is not None and turn.had.at <= cycle.now else None

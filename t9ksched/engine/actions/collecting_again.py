@@ -32,7 +32,7 @@ class CollectingAgain:
         kind = others.kind_of(gang)
         if kind is None or others.holds(gang.uid) or not (kind.counted and kind.alone) or kind.fixed:
             return ()
-        if others.is_short(kind) or not starving.stands(gang):
+        if self.is_short(gang, kind, starving) or not starving.stands(gang):
             return ()
         found = self._composed(gang, kind, starving)
         answer = cycle.failures.answer_to(kind.ident)
@@ -54,6 +54,10 @@ class CollectingAgain:
                 return None
             found[gang.uid] = told
         return found if len(found) == len(before) else None
+
+    def is_short(self, gang: Gang, kind: Kind, starving: Starving) -> bool:
+        """Whether the queue of the gang cannot pay for it, with what is kept for it alone."""
+        return bool(starving.quota.shortfalls(gang.uid, kind.queue, kind.demand))
 
     def count(self, number: int) -> None:
         """So many gangs were told."""
@@ -78,7 +82,7 @@ class CollectingAgain:
         reason = kind.told_of(numbers.fit, numbers.able, best)
         if reason is None:
             return ()
-        found: Reasons = (reason, explain.collects(gang, *starving.where(gang)))
+        found: Reasons = (reason, starving.told(gang))
         if others.room.kept and others.room.fits_if_none_is_kept(kind) >= kind.pods:
             found = (explain.collected_for_others(), *found)
         held = cycle.reservations.held

@@ -103,7 +103,8 @@ class Learning:
         if not (kind.valid and kind.counted and kind.alone):
             return
         if starving is not None and collects:
-            agrees = told.is_short(kind) or told.collecting.agrees(gang, kind, starving, reasons)
+            short = told.collecting.is_short(gang, kind, starving)
+            agrees = short or told.collecting.agrees(gang, kind, starving, reasons)
         else:
             agrees = told.promised.agrees(gang, kind, reasons)
         if not agrees:

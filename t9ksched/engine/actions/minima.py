@@ -228,7 +228,8 @@ class Minima:
         """A gang for which room is collected has had its turn: it goes on, or what it does not need is free."""
         codes = {reason.code for reason in turn.reasons}
         if turn.reasons and not codes & {Code.PLANNED_START, Code.WAITING_FOR_VICTIMS}:
-            turn.reasons = (*turn.reasons, explain.collects(turn.gang, *starving.goes_on(turn.gang)))
+            starving.goes_on(turn.gang)
+            turn.reasons = (*turn.reasons, starving.told(turn.gang))
         elif starving.started(turn.gang):
             self._cycle.failures.room_came_free()
 

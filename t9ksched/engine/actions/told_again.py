@@ -343,7 +343,7 @@ class ToldAgain:
         ledger = self._cycle.ledger
         known = self._limits.get(queue)
         if known is None or known[0] != ledger.version:
-            known = self._limits[queue] = ledger.version, tuple(ledger.limits(queue))
+            known = self._limits[queue] = ledger.version, (*ledger.limits(queue), *ledger.kept(queue))
         return known[1]
 
 

@@ -104,6 +104,8 @@ def quota_exceeded(shortfalls: Sequence[Shortfall], fewest: int = 0) -> Reason:
             f"needs{least} {amount(resource, needs[resource])}, queue {short.queue!r} has "
             f"{from_units(resource, left)} of {from_units(resource, short.nominal)} left"
         )
+        if short.kept:
+            parts[-1] += f", {from_units(resource, short.kept)} kept for a job that has waited too long"
         if least:
             parts[-1] += f": it has that where it has least of cards, and {from_units(CARDS, short.needs)} elsewhere"
         elif differs:
@@ -198,14 +200,17 @@ def outside_window(queue: str, begins: int | None) -> Reason:
     )
 
 
-def collects(gang: Gang, nodes: int, domain: str) -> Reason:
-    """It has waited long, and collects room on so many nodes, of a domain if it must be in one, such as `rack r1`. It
-    tells since when: for how long would change all the time, and a reason that changes is written again.
+def collects(gang: Gang, nodes: int, domain: str, *, quota: bool) -> Reason:
+    """It has waited long, and collects room on so many nodes, of a domain if it must be in one, such as `rack r1`, and
+    with `quota` what is left of that of its queue. It tells since when: for how long would change all the time, and a
+    reason that changes is written again.
     """
-    where = f"{counted(nodes, 'node')} of {domain}" if domain else counted(nodes, "node")
+    where, when = f"{counted(nodes, 'node')} of {domain}" if domain else counted(nodes, "node"), _when(gang.created)
     return Reason(
         Code.STARVING,
-        f"it has waited since {_when(gang.created)}: room that comes free on {where} is kept for it",
+        f"it has waited since {when}: room that comes free on {where}, and quota of its queue, are kept for it"
+        if quota
+        else f"it has waited since {when}: room that comes free on {where} is kept for it",
         unblocks=("jobs that run there end",),
     )
 

@@ -48,6 +48,28 @@ def test_uncharge_gives_back_what_charge_took() -> None:
     assert books.used("q") == {"cpu": 1000, "pods": 0}
 
 
+def test_what_is_kept_is_left_to_nobody_and_charged_to_nobody() -> None:
+    books = ledger(q=queue(quota={"cpu": 4, "memory": 100}, used={"cpu": 1, "memory": 120}))
+    share, version = books.share("q"), books.version
+    kept = books.keep("q", {"cpu": 2000, "memory": 9, "nvidia.com/gpu": 1})
+    assert list(kept) == [("q", "cpu", 2000)], "of memory nothing is left, and cards have no quota"
+    assert books.version > version
+    assert books.can_charge("q", {"cpu": 1001}) == [Shortfall("q", "cpu", 1001, 1000, 4000, 2000)]
+    assert books.most("q", {"cpu": 500}, 9) == 2
+    assert list(books.limits("q")) == [("q", "cpu", 4000, 3000), ("q", "memory", 100, 120)]
+    assert list(books.kept("q")) == kept
+    assert (books.share("q"), books.used("q")["cpu"]) == (share, 1000)
+    assert list(books.keep("q", {"cpu": 9000})) == [("q", "cpu", 1000)]
+    books.release(kept)
+    assert books.can_charge("q", {"cpu": 2000}) == []
+    assert books.can_charge("q", {"cpu": 2001})
+
+
+@pytest.mark.parametrize(("demand", "pays"), [({"cpu": 4000}, True), ({"cpu": 4001}, False), ({"memory": 9}, True)])
+def test_what_a_queue_could_pay_for_if_it_paid_for_nothing_else(demand: dict[str, int], pays: bool) -> None:
+    assert ledger(q=queue(quota={"cpu": 4}, used={"cpu": 9})).pays_ever("q", demand) is pays
+
+
 @pytest.mark.parametrize(("request_", "most"), [({"cpu": 1000}, 3), ({"cpu": 1001}, 2), ({"memory": 9}, 7), ({}, 7)])
 def test_most(request_: dict[str, int], most: int) -> None:
     assert ledger(q=queue(quota={"cpu": 4}, used={"cpu": 1})).most("q", request_, 7) == most
