@@ -125,14 +125,16 @@ class Ledger:
             yield account
             account = account.parent
 
-    def can_charge(self, queue: str, demand: Mapping[str, int], *, staying: bool = False) -> list[Shortfall]:
+    def can_charge(
+        self, queue: str, demand: Mapping[str, int], *, staying: bool = False, refill: bool = False
+    ) -> list[Shortfall]:
         """Quotas that the demand would exceed, by resource; empty when it may be charged. Equality is fine.
 
-        With `staying`, pods that were told to go do not count.
+        With `staying`, pods that were told to go do not count; with `refill` what is kept for others does not.
         """
         found = []
         for account in self._path(queue):
-            held, leaving, kept = account.held, account.leaving if staying else {}, account.kept
+            held, leaving, kept = account.held, account.leaving if staying else {}, {} if refill else account.kept
             for resource, nominal in account.cap.items():
                 needs, no_others = demand.get(resource, 0), kept.get(resource, 0)
                 has = nominal - held.get(resource, 0) + leaving.get(resource, 0) - no_others

@@ -47,18 +47,18 @@ class Allocate:
         strict = cycle.view.queues[gang.queue].spec.ordering == "Strict"
         answer = cycle.failures.answer(key) if turn.had is None or strict else Answer()
         # The queue of a gang with promised room is charged already, so the answer to a gang like it does not apply, nor
-        # does it where quota is kept for this one alone.
-        kept_quota = cycle.starving is not None and cycle.starving.quota.has(gang.uid)
-        own_quota = kept_quota or gang.uid in cycle.promised or cycle.refills.opened(gang)
+        # does it where quota is kept for this one alone, or for others, but not from one that lost members.
+        own_quota = gang.refilling or gang.uid in cycle.promised or cycle.refills.opened(gang)
+        own_quota = own_quota or (cycle.starving is not None and cycle.starving.quota.has(gang.uid))
         if answer.over_quota and not own_quota:
             cycle.stats.alike += 1
             return answer.over_quota
-        shortfalls = cycle.ledger.can_charge(gang.queue, key.demand)
+        shortfalls = cycle.ledger.can_charge(gang.queue, key.demand, refill=gang.refilling)
         if shortfalls:
             # Within a cycle a queue's use only grows, so gangs alike get the same answer.
             lacking = yield from explain.lacking(key.groups)
             over_quota = (explain.quota_exceeded(shortfalls, fewest_cards(key.groups)), *lacking)
-            if not kept_quota:
+            if not own_quota:
                 answer.over_quota = over_quota
             return over_quota
         own = cycle.reservations.of.get(gang.uid)

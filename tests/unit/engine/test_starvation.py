@@ -562,3 +562,14 @@ def test_a_gang_that_its_queue_can_never_pay_for_collects_nothing() -> None:
     assert Code.STARVING not in codes(found, "never")
     assert codes(found, "large") == [Code.QUOTA_EXCEEDED, Code.STARVING]
     assert codes(found, "small") == [Code.QUOTA_EXCEEDED]
+
+
+def test_a_gang_that_lost_members_is_refilled_with_quota_that_is_kept() -> None:
+    """Else each of the two would wait for the other."""
+    lost = gang("lost", of=ONE_CARD, placed={"": 3}, min_member=4, ran=True, created=0)
+    held = [running("lost", "q", ["n0"] * 3, of=ONE_CARD)]
+    found = plan(
+        view([node("n0", gpu=4), node("n1", gpu=4)], [lost, waits("large", 1, 4)], LIMITED, running=held), POLICY, LATE
+    )
+    assert started(found) == {"lost"}
+    assert codes(found, "large") == [Code.QUOTA_EXCEEDED, Code.STARVING]
