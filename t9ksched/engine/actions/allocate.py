@@ -46,11 +46,9 @@ class Allocate:
         # A gang with a plan may not be looked at in a cycle that remembers it: what it is told is no answer to others.
         strict = cycle.view.queues[gang.queue].spec.ordering == "Strict"
         answer = cycle.failures.answer(key) if turn.had is None or strict else Answer()
-        # The queue of a gang with promised room is charged already, so the answer to a gang like it does not apply, nor
-        # does it where quota is kept for this one alone, or for others, but not from one that lost members.
-        own_quota = gang.refilling or gang.uid in cycle.promised or cycle.refills.opened(gang)
-        own_quota = own_quota or (cycle.starving is not None and cycle.starving.quota.has(gang.uid))
-        if answer.over_quota and not own_quota:
+        # The queue of a gang with promised room is charged already, so the answer to a gang like it does not apply.
+        apart = cycle.starving is not None and cycle.starving.quota.sets_apart(gang)
+        if answer.over_quota and not (apart or gang.uid in cycle.promised or cycle.refills.opened(gang)):
             cycle.stats.alike += 1
             return answer.over_quota
         shortfalls = cycle.ledger.can_charge(gang.queue, key.demand, refill=gang.refilling)
@@ -58,7 +56,7 @@ class Allocate:
             # Within a cycle a queue's use only grows, so gangs alike get the same answer.
             lacking = yield from explain.lacking(key.groups)
             over_quota = (explain.quota_exceeded(shortfalls, fewest_cards(key.groups)), *lacking)
-            if not own_quota:
+            if not apart:
                 answer.over_quota = over_quota
             return over_quota
         own = cycle.reservations.of.get(gang.uid)

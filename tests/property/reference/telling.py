@@ -36,11 +36,11 @@ class Telling(Unkept):
         return facts.unready is not None or facts.mode == "NotReady"
 
     def _away(self, queue: str, kinds: Iterable[Kind], among: set[str] | None = None) -> dict[str, int]:
-        """Nodes that would match but for what passes, by the first of it; not those that lack accelerators alone."""
+        """Nodes that would take a pod but for what passes, by the first of it; none that lacks accelerators alone."""
         found: dict[str, str] = {}
         for kind in kinds:
             for name in set(self.match_ever(queue, kind)) - set(self.match(queue, kind)):
-                if among is not None and name not in among:
+                if (among is not None and name not in among) or not self._fits(kind, name, empty=True):
                     continue
                 facts = self.rooms[name].facts
                 if not facts.ready or facts.deleting:
