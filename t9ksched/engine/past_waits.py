@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from t9ksched.engine import explain
 from t9ksched.engine.arrays import Indices, Int64s, Mask, There
 from t9ksched.engine.node_changes import changed_nodes, read_labels, selects
 from t9ksched.engine.nodes import Static
@@ -138,12 +139,16 @@ class PastWaits:
             return
         mask = trial.allowed(selector, one.pod_class)
         none_follows = id(mask) in self._shared or any(mask[row] for row in trial.nodes.static.cordoned_rows)
-        kept_out = bool((shared.mask == mask)[there].any())  # by more, of which those that ask for cards are told
+        kept_out = bool((shared.mask == mask)[there].any())  # by more: it may be away for another reason than before
         for signature, kind in list(shared.kinds.items()):
-            tells_why = kept_out and (kind.pod_class.extended or kind.pod_class.unrecorded)
-            # What is told of nodes whose cards will not do for it counts those that will, too.
-            if none_follows or tells_why or kind.away or not kind.follows_nodes:
+            names_them = kept_out and (kind.empty < kind.pods or kind.pod_class.unrecorded)
+            if none_follows or names_them or not kind.follows_nodes:
                 self._forget(signature)
+        if shared.kinds and one.pod_class.extended:
+            # Those that ask for cards are told of nodes whose cards will not do, of how many that will.
+            away = explain.takes_none(trial.column(selector, one.pod_class)) or ()
+            for kind in shared.kinds.values():
+                kind.tell_away(away)
         shared.move(mask, trial.nodes.static.allocatable)
 
     def _forget(self, signature: Signature) -> None:

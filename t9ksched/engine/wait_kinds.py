@@ -249,6 +249,12 @@ class Kind:
         if self.line is not None:
             self.line.note(self)
 
+    def tell_away(self, away: Sequence[tuple[str, Mapping[str, int], tuple[str, ...]]]) -> None:
+        """Of the nodes that take none of its pods this is told from now on."""
+        if away != self.away:
+            self.away = away
+            self.numbers_moved()
+
     def moved(self, match: int, empty: int) -> None:
         """It may use so many nodes now, on which so many more of its pods would fit if nothing ran. If that is too few,
         it is told which nodes are away.

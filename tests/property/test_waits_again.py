@@ -32,10 +32,10 @@ def play(kind: type[History], first: int, usual: int, coming: int = 6) -> tuple[
     return len(seeds) * CYCLES, spared
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", range(0, 36, 12))
 @pytest.mark.parametrize("kind", [History, Reserving, Mixed])
 def test_what_is_told_again_is_what_a_fresh_planner_tells(kind: type[History], first: int) -> None:
-    cycles, spared = play(kind, first, 20)
+    cycles, spared = play(kind, first, 12)
     assert spared > cycles, "most of what waits is told from memory"
 
 
@@ -46,17 +46,17 @@ def test_what_is_told_follows_nodes_that_take_no_work_and_work_again(first: int)
     assert counted.call_count > cycles // 4, "kinds follow the nodes without a turn"
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", range(0, 36, 12))
 def test_what_is_told_beside_gangs_that_collect_room_is_what_a_fresh_planner_tells(first: int) -> None:
     with patch.object(Starving, "stands", autospec=True, side_effect=Starving.stands) as counted:
-        cycles, _ = play(Collecting, first, 20)
+        cycles, _ = play(Collecting, first, 12)
     assert counted.call_count > cycles // 10, "gangs that collect room are told from memory, too"
 
 
-@pytest.mark.parametrize("first", range(0, 40, 20))
+@pytest.mark.parametrize("first", range(0, 24, 12))
 def test_what_is_told_behind_others_is_what_a_fresh_planner_tells(first: int) -> None:
     with patch.object(PastOrder, "of", autospec=True, side_effect=PastOrder.of) as asked:
-        cycles, _ = play(Ordered, first, 20)
+        cycles, _ = play(Ordered, first, 12)
     assert asked.call_count > cycles, "gangs of strict queues are told from memory"
 
 

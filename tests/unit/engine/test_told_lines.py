@@ -293,7 +293,9 @@ def test_of_nodes_with_other_cards_the_number_of_all_that_take_work_is_told() ->
     full.settle()
     for cordoned, number in ((True, 19), (False, 20)):
         full.live.upsert(replace(full.live.facts("n3"), unschedulable=cordoned))
-        assert f"5/{number} CardTypeMismatch" in full.cycle()[0].waiting[0].reasons[0].message
+        found, counts = full.cycle()
+        assert f"5/{number} CardTypeMismatch" in found.waiting[0].reasons[0].message
+        assert counts.turns == 0
 
 
 @pytest.mark.parametrize("policy", [Policy(), BOTH, Policy(starvation=Starvation(after_seconds=600))])
