@@ -106,6 +106,7 @@ def quota_exceeded(shortfalls: Sequence[Shortfall], fewest: int = 0) -> Reason:
         )
         if short.kept:
             parts[-1] += f", {from_units(resource, short.kept)} kept for a job that has waited too long"
+            unblocks.append("the job that quota is kept for starts, or is withdrawn")
         if least:
             parts[-1] += f": it has that where it has least of cards, and {from_units(CARDS, short.needs)} elsewhere"
         elif differs:
@@ -123,7 +124,7 @@ def quota_exceeded(shortfalls: Sequence[Shortfall], fewest: int = 0) -> Reason:
         "; ".join(parts),
         needs,
         {short.resource: max(short.has, 0) for short in shortfalls},
-        unblocks=(*unblocks, "an administrator raises the quota"),
+        unblocks=(*dict.fromkeys(unblocks), "an administrator raises the quota"),
     )
 
 

@@ -544,6 +544,7 @@ def test_what_is_kept_of_a_quota_is_told() -> None:
     for other in others:
         assert [reason.code for reason in other.reasons] == [Code.QUOTA_EXCEEDED]
         assert "queue 'q' has 0 of 4 left, 1 kept for a job that has waited too long" in other.reasons[0].message
+        assert other.reasons[0].unblocks[0] == "the job that quota is kept for starts, or is withdrawn"
 
 
 def test_quota_is_kept_from_a_gang_alike_ahead_and_found_by_the_one_that_it_is_kept_for() -> None:
