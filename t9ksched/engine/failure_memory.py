@@ -13,6 +13,7 @@ from t9ksched.engine import explain
 from t9ksched.engine.arrays import Indices, Mask
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.past_failures import PastFailures, Place, Promises
+from t9ksched.engine.past_order import NO_NODE
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Policy
@@ -168,16 +169,20 @@ class FailureMemory:
         if ahead.bounded and key.demand.get(CARDS):
             return True
         lacks = self.lacks_quota(ahead)
-        return self.meet(key, ahead) if lacks is None else any(key.demand.get(resource) for resource in lacks)
+        if lacks is None:
+            return self.meet(key, ahead) != NO_NODE
+        return any(key.demand.get(resource) for resource in lacks)
 
     def lacks_quota(self, ahead: SchedulingKey) -> Collection[str] | None:
         """The resources of which its queue cannot pay for a gang that waits; None where it waits for room on nodes."""
         over_quota = self.answer(ahead).over_quota
         return over_quota[0].needs if over_quota else None
 
-    def meet(self, key: SchedulingKey, ahead: SchedulingKey) -> bool:
-        """Whether a node could take a pod of each if nothing ran there."""
-        return bool(np.any(_able(key) & _able(ahead)))
+    def meet(self, key: SchedulingKey, ahead: SchedulingKey) -> int:
+        """The row of a node that could take a pod of each if nothing ran there; `NO_NODE` where there is none."""
+        both = _able(key) & _able(ahead)
+        first = int(both.argmax()) if len(both) else 0
+        return first if len(both) and both[first] else NO_NODE
 
     # ---- across cycles
 

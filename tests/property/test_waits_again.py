@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from t9ksched.engine.memory import Memory
-from t9ksched.engine.past_order import PastOrder
+from t9ksched.engine.past_order import Asks, PastOrder
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.starvation import Starving
@@ -55,9 +55,13 @@ def test_what_is_told_beside_gangs_that_collect_room_is_what_a_fresh_planner_tel
 
 @pytest.mark.parametrize("first", range(0, 24, 12))
 def test_what_is_told_behind_others_is_what_a_fresh_planner_tells(first: int) -> None:
-    with patch.object(PastOrder, "of", autospec=True, side_effect=PastOrder.of) as asked:
+    with (
+        patch.object(PastOrder, "of", autospec=True, side_effect=PastOrder.of) as asked,
+        patch.object(Asks, "turn", autospec=True, side_effect=Asks.turn) as turned,
+    ):
         cycles, _ = play(Ordered, first, 12)
     assert asked.call_count > cycles, "gangs of strict queues are told from memory"
+    assert turned.call_count > cycles // 10, "and beside nodes that take no work, or work again"
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -394,7 +394,10 @@ class Ordered(History):
         if chance < 0.05:
             spec = self.queues[name].spec
             self.queues[name] = replace(self.queues[name], spec=replace(spec, closed=not spec.closed))
-        super().step()
+        if chance > 0.8:
+            self._turn(self.live.facts(self.rng.choice(self.names)))
+        else:
+            super().step()
 
 
 class Mixed(Ordered):

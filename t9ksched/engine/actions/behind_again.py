@@ -10,6 +10,7 @@ from t9ksched.engine import explain
 from t9ksched.engine.actions.learning import signature_of
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.order import Line
+from t9ksched.engine.past_order import NO_NODE
 from t9ksched.engine.plan import Waiting
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.work import Work
@@ -67,10 +68,13 @@ class BehindAgain:
             if ahead.bounded:
                 return 0
             lacks = failures.lacks_quota(ahead)
-            found = asks.meets.get(ahead.ident) if lacks is None else not asks.pays.isdisjoint(lacks)
-            if found is None:
+            if lacks is not None:
+                competes = not asks.pays.isdisjoint(lacks)
+            elif (row := asks.meets.get(ahead.ident)) is not None:
+                competes = row != NO_NODE
+            else:
                 return 0
-            if found:
+            if competes:
                 return position
         return 0
 
@@ -83,8 +87,9 @@ class BehindAgain:
         for _, ahead in failures.ahead(gang.queue):
             lacks = failures.lacks_quota(ahead)
             if lacks is None:
-                competes = failures.meet(key, ahead)
-                asks.note(ahead.ident, meets=competes)
+                row = failures.meet(key, ahead)
+                asks.note(ahead.ident, row)
+                competes = row != NO_NODE
             else:
                 competes = not asks.pays.isdisjoint(lacks)
             if competes:
