@@ -47,7 +47,8 @@ class Allocate:
         strict = cycle.view.queues[gang.queue].spec.ordering == "Strict"
         answer = cycle.failures.answer(key) if turn.had is None or strict else Answer()
         # The queue of a gang with promised room is charged already, so the answer to a gang like it does not apply.
-        apart = cycle.starving is not None and cycle.starving.quota.sets_apart(gang)
+        starving = cycle.starving
+        apart = starving is not None and (starving.has(gang) or starving.quota.sets_apart(gang))
         if answer.over_quota and not (apart or gang.uid in cycle.promised or cycle.refills.opened(gang)):
             cycle.stats.alike += 1
             return answer.over_quota

@@ -4,7 +4,7 @@ At its turn what such a gang collects is free for it alone: how many of its pods
 kind, but for those few nodes.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 from weakref import proxy
 
@@ -14,9 +14,15 @@ from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.starvation import Starving
 from t9ksched.engine.wait_kinds import Kind, Reasons
 from t9ksched.model.gang import Gang
+from t9ksched.model.reasons import Code, Reason
 
 if TYPE_CHECKING:
     from t9ksched.engine.actions.told_again import ToldAgain
+
+
+def is_over_quota(told: Reasons) -> bool:
+    """Whether that is told to a gang that its queue cannot pay for."""
+    return told[0].code is Code.QUOTA_EXCEEDED
 
 
 class CollectingAgain:
@@ -32,11 +38,12 @@ class CollectingAgain:
         kind = others.kind_of(gang)
         if kind is None or others.holds(gang.uid) or not (kind.counted and kind.alone) or kind.fixed:
             return ()
-        if self.is_short(gang, kind, starving) or not starving.stands(gang):
+        if not starving.stands(gang):
             return ()
         found = self._composed(gang, kind, starving)
-        answer = cycle.failures.answer_to(kind.ident)
-        if not found or (evicts and not others.no_victims.found_for_collecting(kind, gang, answer)):
+        if not found or (evicts and is_over_quota(found)):
+            return ()
+        if evicts and not others.no_victims.found_for_collecting(kind, gang, cycle.failures.answer_to(kind.ident)):
             return ()
         kind.cycle = others.number
         return found
@@ -55,12 +62,9 @@ class CollectingAgain:
             found[gang.uid] = told
         return found if len(found) == len(before) else None
 
-    def is_short(self, gang: Gang, kind: Kind, starving: Starving) -> bool:
-        """Whether the queue of the gang cannot pay for it, with what is kept for it alone."""
-        return bool(starving.quota.shortfalls(gang.uid, kind.queue, kind.demand))
-
-    def count(self, number: int) -> None:
-        """So many gangs were told."""
+    def count(self, told: Iterable[Reasons]) -> None:
+        """Gangs were told that. Those that their queue cannot pay for would not have been tried."""
+        number = sum(not is_over_quota(one) for one in told)
         self._cycle.stats.tried += number
         self._cycle.failures.past.spared += number
 
@@ -75,11 +79,16 @@ class CollectingAgain:
         if not all(kind.shared.mask[row] for row in own):
             return ()
         numbers = with_own(kind, trial.free, own)
-        if numbers.fit >= kind.pods:
-            return ()
-        names = trial.nodes.static.resources
-        best = {names[at]: most for (at, _), most in zip(kind.needs, numbers.best, strict=True)}
-        reason = kind.told_of(numbers.fit, numbers.able, best)
+        reason: Reason | None = None
+        if numbers.fit < kind.pods:
+            names = trial.nodes.static.resources
+            best = {names[at]: most for (at, _), most in zip(kind.needs, numbers.best, strict=True)}
+            reason = kind.told_of(numbers.fit, numbers.able, best)
+            if reason is None:
+                return ()
+        if short := starving.quota.shortfalls(gang.uid, kind.queue, kind.demand):
+            lacks = () if reason is None else (reason,)
+            return (explain.quota_exceeded(short, kind.fewest), *lacks, starving.told(gang))
         if reason is None:
             return ()
         found: Reasons = (reason, starving.told(gang))

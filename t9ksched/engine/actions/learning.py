@@ -93,7 +93,7 @@ class Learning:
         kind = self._kind(signature, gang.queue, key)
         if not kind.valid:
             lacks = finish(explain.lacking(key.groups))
-            if not lacks or lacks[0].code in NO_ROOM_HELPS:
+            if not (lacks or reasons[0].code is Code.QUOTA_EXCEEDED) or hopeless(lacks):
                 return
             kind.begin(self._told.number, key.demand, fewest_cards(key.groups))
             kind.told, kind.alone = (), True
@@ -103,8 +103,7 @@ class Learning:
         if not (kind.valid and kind.counted and kind.alone):
             return
         if starving is not None and collects:
-            short = told.collecting.is_short(gang, kind, starving)
-            agrees = short or told.collecting.agrees(gang, kind, starving, reasons)
+            agrees = told.collecting.agrees(gang, kind, starving, reasons)
         else:
             agrees = told.promised.agrees(gang, kind, reasons)
         if not agrees:

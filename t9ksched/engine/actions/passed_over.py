@@ -109,7 +109,7 @@ class PassedOver:
             return ()
         if cycle.starving is not None and cycle.starving.has(gang):
             if told := numbers.collecting.told(gang, cycle.starving, evicts=False):
-                numbers.collecting.count(1)
+                numbers.collecting.count((told,))
             return told
         if not (kind.fixed or (kind.counted and kind.alone)):
             return ()

@@ -150,7 +150,7 @@ class ToldAgain:
         if evicts:
             stats.searched += known.searched
         cycle.failures.past.spared += known.tried
-        self.collecting.count(len(own))
+        self.collecting.count(own.values())
         return True
 
     def _look_again(self, known: ToldLine, kinds: Collection[Kind], *, evicts: bool) -> Work[bool]:
@@ -198,6 +198,7 @@ class ToldAgain:
         kinds: dict[Kind, Reasons] = {}
         of_each: list[Kind | None] = []
         own: dict[str, int] = {}
+        told_own: list[Reasons] = []
         write, alike, first, work = staying.append, 0, len(staying), 0
         any_holds, met_victims = any(self._holders), False
         line.begin()
@@ -227,6 +228,7 @@ class ToldAgain:
             if claims is not None and claims.has(gang):
                 own[gang.uid] = len(of_each)
                 of_each.append(None)
+                told_own.append(told)
             elif not is_own:
                 of_each.append(kind)
             write(Waiting(gang.uid, told, len(staying) + 1))
@@ -238,7 +240,7 @@ class ToldAgain:
         cycle.stats.alike += alike
         cycle.stats.judged += len(staying) - first
         cycle.trial.meter.spent += work
-        self.collecting.count(len(own))
+        self.collecting.count(told_own)
         return kinds, of_each, own
 
     def _of_its_own(self, gang: Gang, claims: Starving | None, *, evicts: bool) -> Work[Reasons]:

@@ -2,10 +2,12 @@
 
 import random
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 from msgspec import structs
 
+from t9ksched.engine.actions.allocate import Allocate
 from t9ksched.engine.kernel.reference import Reference
 from t9ksched.engine.kernel.tables import Run, Tables
 from t9ksched.engine.memory import Memory
@@ -574,3 +576,21 @@ def test_a_gang_that_lost_members_is_refilled_with_quota_that_is_kept() -> None:
     )
     assert started(found) == {"lost"}
     assert codes(found, "large") == [Code.QUOTA_EXCEEDED, Code.STARVING]
+
+
+@pytest.mark.parametrize("cards", [4, 9], ids=["there would be room", "and no room either"])
+def test_those_who_collect_and_whose_queue_cannot_pay_are_told_again_without_a_turn(cards: int) -> None:
+    held = [running("r", "q", ["n0"] * 2, of=ONE_CARD), running("p", "plain", ["n1"] * 8, of=ONE_CARD)]
+    queues = LIMITED | {"q": queue(quota={GPU: 10}, ordering="Backfill")}
+    gangs = [waits(f"g{at}", cards, since=at % 2) for at in range(4)] + [waits("unlike", 2, cards // 2)]
+    nodes = [node("n0", gpu=10), node("n1", gpu=8), node("n2", gpu=0)]
+    if cards == 4:
+        queues["q"] = queue(quota={GPU: 5}, ordering="Backfill")
+    memory, policy = Memory(), Policy(starvation=Starvation(60, 100))
+    for turns in (None, 0, 0):
+        with patch.object(Allocate, "_place", autospec=True, side_effect=Allocate._place) as counted:
+            found = plan(view(nodes, gangs, queues, running=held), policy, LATE, memory)
+        assert found.to_bytes() == plan(view(nodes, gangs, queues, running=held), policy, LATE).to_bytes()
+        assert all(one.reasons[0].code is Code.QUOTA_EXCEEDED for one in found.waiting), found.waiting
+        assert sum(one.reasons[-1].code is Code.STARVING for one in found.waiting) >= 2
+        assert turns is None or counted.call_count == turns
