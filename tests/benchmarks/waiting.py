@@ -1,7 +1,7 @@
 """What gangs that wait cost a cycle, in a full cluster: prints JSON.
 
     python tests/benchmarks/waiting.py [--nodes 1000,5000] [--gangs 1000,5000] [--alike 20000,100000]
-        [--beside collecting,planned,strict,reserved,windows,victims,cards] [--record]
+        [--beside collecting,planned,strict,reserved,windows,victims,cards,quota] [--record]
 
 CPU time of whole cycles of the engine with the memory of earlier ones, and of the longest step between two looks at
 the clock, as the loop makes them. All nodes are full of gangs with 8 cards each; `unlike` gangs of two pods all ask for
@@ -15,7 +15,7 @@ waited for so long that the first of each queue collect room that comes free; `p
 it is known when the gangs end that hold the nodes; `strict`: their queues keep their order; `reserved`: an
 administrator reserved 16 nodes for tomorrow, for one of the queues; `windows`: their queues start jobs in windows, and
 one is open; `victims`: on ten nodes pods without cards run that may be evicted for them; `cards`: a unit of cards is a
-time slice on every eighth node.
+time slice on every eighth node; `quota`: as `collecting`, and their queues have too little quota left.
 """
 
 import argparse
@@ -47,8 +47,13 @@ ROUNDS = 6
 QUEUES = 8
 SECOND = 1_000_000_000
 WEEK = 7 * 86_400 * SECOND
-BESIDE = ("collecting", "planned", "strict", "reserved", "windows", "victims", "cards")
-ORDERINGS: dict[str, Ordering] = {"collecting": "Backfill", "planned": "Backfill", "strict": "Strict"}
+BESIDE = ("collecting", "planned", "strict", "reserved", "windows", "victims", "cards", "quota")
+ORDERINGS: dict[str, Ordering] = {
+    "collecting": "Backfill",
+    "planned": "Backfill",
+    "strict": "Strict",
+    "quota": "Backfill",
+}
 
 
 def cluster(count: int, *, mixed: bool = False) -> NodeTable:
@@ -71,8 +76,10 @@ class Cycles:
         self.now = WEEK
         ordering = ORDERINGS.get(beside, "BestEffort")
         windows = (StartWindow(),) if beside == "windows" else ()
+        most, used = (3, {GPU: 2}) if beside == "quota" else (10**6, {})
+        limits = {GPU: most, "cpu": 10**7}
         self.queues = {
-            f"q{at}": queue(quota={GPU: 10**6, "cpu": 10**7}, priority=5, ordering=ordering, start_windows=windows)
+            f"q{at}": queue(quota=limits, used=used, priority=5, ordering=ordering, start_windows=windows)
             for at in range(QUEUES)
         }
         self.rooms: tuple[ReservedRoom, ...] = ()

@@ -32,6 +32,8 @@ _A_LOOK: Final = 500
 """Units of work to find out what gangs of a kind are told."""
 _A_PROMISE: Final = 3_000
 """Units of work to tell a gang that waits for its victims."""
+_A_CLAIM: Final = 10_000
+"""Units of work to tell a gang that collects room."""
 _A_REASON: Final = 1_000
 """Units of work to compose a reason."""
 _A_STEP: Final = 50_000
@@ -125,6 +127,9 @@ class ToldAgain:
         own = self.collecting.all_told(queue, known.collecting)
         if own is None:
             return False
+        if own:
+            cycle.trial.meter.spent += _A_CLAIM * len(own)
+            yield
         limits = self._limits_of(queue)
         known.follow()
         looked = dict(known.moved) if known.limits == limits else dict.fromkeys(known.kinds)
@@ -213,7 +218,7 @@ class ToldAgain:
                 met_victims = True
             if is_own:
                 told = yield from self._of_its_own(gang, claims, evicts=evicts)
-                work += _A_PROMISE
+                work += _A_CLAIM if claims is not None and claims.has(gang) else _A_PROMISE
             elif kind is None:
                 told = _short(gang)
             elif (told := kinds.get(kind, ())) and not evicts:
