@@ -9,7 +9,6 @@ gang needs of these depends on where it goes.
 from collections.abc import Mapping, Sequence
 
 from t9ksched.engine.ledger import Ledger, Shortfall
-from t9ksched.model.gang import Gang
 from t9ksched.model.quantity import CARDS
 
 _Kept = Sequence[tuple[str, str, int]]
@@ -24,10 +23,6 @@ class KeptQuota:
         self._planning = planning
         self._kept: dict[str, tuple[str, Mapping[str, int], _Kept]] = {}
         """The queue of a gang, what it asks for, and what is kept of that, by UID."""
-
-    def sets_apart(self, gang: Gang) -> bool:
-        """Whether the gang finds more quota than others of its queue: it is kept for this one, or not from it."""
-        return gang.uid in self._kept or (gang.refilling and any(self._ledger.kept(gang.queue)))
 
     def counts(self, gang: str) -> bool:
         """Whether the queue of the gang has a quota of what the gang asks for, and it is kept for that gang."""

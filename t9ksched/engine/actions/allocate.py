@@ -46,9 +46,10 @@ class Allocate:
         # A gang with a plan may not be looked at in a cycle that remembers it: what it is told is no answer to others.
         strict = cycle.view.queues[gang.queue].spec.ordering == "Strict"
         answer = cycle.failures.answer(key) if turn.had is None or strict else Answer()
-        # The queue of a gang with promised room is charged already, so the answer to a gang like it does not apply.
-        starving = cycle.starving
-        apart = starving is not None and (starving.has(gang) or starving.quota.sets_apart(gang))
+        # The queue of a gang with promised room is charged already, so the answer to a gang like it does not apply. One
+        # that collects room may have quota kept for it, from others, and one that lost members has it all the same.
+        apart = cycle.starving is not None and cycle.starving.has(gang)
+        apart = apart or (gang.refilling and any(cycle.ledger.kept(gang.queue)))
         if answer.over_quota and not (apart or gang.uid in cycle.promised or cycle.refills.opened(gang)):
             cycle.stats.alike += 1
             return answer.over_quota
