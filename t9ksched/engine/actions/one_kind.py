@@ -38,9 +38,9 @@ def takes_several(cycle: Cycle, pod_class: PodClass, queue: str) -> bool:
     """
     if not pod_class.plain or len(cycle.trial.nodes.static.card_kinds) < 2:
         return False
-    selector = cycle.view.queues[queue].spec.node_selector
     if pod_class.choice is not None and pod_class.choice.settled:
         return True  # before it was narrowed
+    selector = cycle.view.queues[queue].spec.node_selector
     return len(kinds(pod_class.choice, True, pod_class.node_selector, pod_class.node_affinity, selector)) > 1
 
 
